@@ -1,7 +1,8 @@
 """What charon holds and what it should hold, as values.
 
 Connections are keyed by name, SAs by the name of their connection; unique ids change at each rekey and are
-attributes only (strongSwan: src/libcharon/plugins/vici/README.md, list-sas). `ChildSa` and `IkeSa` are what list-sas tells, typed.
+attributes only. `ChildSa` and `IkeSa` are what list-sas tells, typed (strongSwan:
+src/libcharon/plugins/vici/README.md).
 """
 
 from __future__ import annotations
