@@ -1,0 +1,236 @@
+"""From desired and actual to an ordered plan.
+
+Nothing is deleted on "unknown": a kernel or a charon that could not be read gives no actions at all, and only what
+carries our mark ever appears in an actual state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from ikeorch.core.actual import Actual
+from ikeorch.core.charon_state import CharonState
+from ikeorch.core.desired import Desired
+from ikeorch.core.ids import CONNECTION_PREFIX, TunnelId
+from ikeorch.core.kernel_state import (
+    Guard,
+    KernelObject,
+    KernelState,
+    NextHop,
+    NextHopGroup,
+    PrefixRoute,
+    SourceRule,
+    Sysctl,
+    UnderlayRoute,
+    XfrmInterface,
+)
+from ikeorch.core.plan import (
+    Action,
+    EnsureObject,
+    Impact,
+    LoadAuthority,
+    LoadConnection,
+    LoadKey,
+    RemoveObject,
+    Step,
+    Symbol,
+    UnloadConnection,
+)
+
+_ENSURE_STEP = {
+    Sysctl: Step.SETTING,
+    Guard: Step.GUARD_NARROW,
+    SourceRule: Step.UNDERLAY,
+    UnderlayRoute: Step.UNDERLAY,
+    XfrmInterface: Step.LINK,
+    NextHop: Step.NEXT_HOP,
+    NextHopGroup: Step.GROUP,
+    PrefixRoute: Step.ROUTE,
+}
+_REMOVE_STEP = {
+    SourceRule: Step.UNDERLAY_REMOVE,
+    UnderlayRoute: Step.UNDERLAY_REMOVE,
+    XfrmInterface: Step.LINK_REMOVE,
+    NextHop: Step.NEXT_HOP_REMOVE,
+    NextHopGroup: Step.GROUP_REMOVE,
+    PrefixRoute: Step.ROUTE_REMOVE,
+}
+
+
+def diff_states(desired: Desired, actual: Actual) -> tuple[Action, ...]:
+    """All that must be done to the kernel and to charon's configuration, in order; SAs are `core.establish`'s.
+
+    Returns:
+        Empty when nothing differs. Stable: the same input gives the same order.
+    """
+    actions: list[Action] = []
+    if actual.kernel is not None:
+        actions.extend(_diff_kernel(desired, actual.kernel))
+    if actual.charon is not None and desired.connections is not None:
+        actions.extend(_diff_charon(desired, actual.charon))
+    return tuple(sorted(actions, key=lambda action: action.step))
+
+
+def _diff_kernel(desired: Desired, kernel: KernelState) -> Iterable[Action]:
+    owners = {plan.interface: plan.tunnel for plan in desired.tunnels.values()}
+    owners |= {entry.name: entry.tunnel for entry in kernel.objects.values() if isinstance(entry, XfrmInterface)}
+    for key, wanted in desired.kernel.items():
+        found = kernel.objects.get(key)
+        if found == wanted:
+            continue
+        if isinstance(wanted, Guard):
+            yield from _diff_guard(wanted, found if isinstance(found, Guard) else None)
+            continue
+        yield Action(
+            step=_ensure_step(wanted),
+            operation=EnsureObject(wanted),
+            symbol=Symbol.ADD if found is None else Symbol.CHANGE,
+            reason="missing" if found is None else f"differs: {_difference(found, wanted)}",
+            tunnel=_owner(wanted, owners),
+            impact=_kernel_impact(found, wanted),
+        )
+    for key, found in kernel.objects.items():
+        if key in desired.kernel or isinstance(found, Sysctl | Guard):
+            continue
+        yield Action(
+            step=_REMOVE_STEP[type(found)],
+            operation=RemoveObject(found),
+            symbol=Symbol.REMOVE,
+            reason="no longer configured",
+            tunnel=_owner(found, owners),
+        )
+
+
+def _diff_guard(wanted: Guard, found: Guard | None) -> Iterable[Action]:
+    """Widen before the links come up, narrow after the old ones are gone: no packet of a live tunnel is caught."""
+    wide = wanted if found is None else _union(found, wanted)
+    if wide != found:
+        reason = "missing" if found is None else "a tunnel or prefix is new"
+        symbol = Symbol.ADD if found is None else Symbol.CHANGE
+        yield Action(step=Step.GUARD_WIDEN, operation=EnsureObject(wide), symbol=symbol, reason=reason)
+    if wide != wanted:
+        yield Action(
+            step=Step.GUARD_NARROW,
+            operation=EnsureObject(wanted),
+            symbol=Symbol.CHANGE,
+            reason="a tunnel or prefix is gone",
+        )
+
+
+def _union(left: Guard, right: Guard) -> Guard:
+    """Both guards' members; of an interface that both name, the sources of both."""
+    sources: dict[str, tuple[object, ...]] = {}
+    for entry in (*left.tunnels, *right.tunnels):
+        known = sources.get(entry.interface, ())
+        sources[entry.interface] = (*known, *(source for source in entry.sources if source not in known))
+    by_name = {entry.interface: entry for entry in (*left.tunnels, *right.tunnels)}
+    order = {text: network for guard in (left, right) for text, network in ((str(p), p) for p in guard.prefixes)}
+    return Guard(
+        uplinks=tuple(sorted({*left.uplinks, *right.uplinks})),
+        tunnels=tuple(
+            replace(by_name[name], sources=tuple(sorted(found, key=str)))  # type: ignore[arg-type]
+            if len(found) != len(by_name[name].sources)
+            else by_name[name]
+            for name, found in sorted(sources.items())
+        ),
+        prefixes=tuple(sorted(order.values(), key=lambda net: (net.version, int(net.network_address), net.prefixlen))),
+    )
+
+
+def _ensure_step(wanted: KernelObject) -> Step:
+    if isinstance(wanted, Sysctl) and ".conf.ikx" in wanted.name:
+        return Step.LINK_SETTING
+    return _ENSURE_STEP[type(wanted)]
+
+
+def _kernel_impact(found: KernelObject | None, wanted: KernelObject) -> Impact:
+    """An XFRM interface cannot change its if_id or underlay device: it is made anew, and its tunnel is out meanwhile."""
+    if isinstance(wanted, XfrmInterface) and isinstance(found, XfrmInterface):
+        same = found.if_id == wanted.if_id and found.underlay == wanted.underlay
+        return Impact.NONE if same else Impact.OUTAGE
+    return Impact.NONE
+
+
+def _difference(found: KernelObject, wanted: KernelObject) -> str:
+    """The fields that differ, old and new."""
+    fields = [name for name in type(wanted).__dataclass_fields__ if name != "required"]
+    parts = []
+    for name in fields:
+        old, new = getattr(found, name, None), getattr(wanted, name)
+        if old != new:
+            parts.append(f"{name} {_short(old)} -> {_short(new)}")
+    return ", ".join(parts)
+
+
+def _short(value: object) -> str:
+    if isinstance(value, tuple):
+        return "[" + " ".join(_short(item) for item in value) + "]"
+    if hasattr(value, "next_hop") and hasattr(value, "weight"):
+        return f"{value.next_hop},{value.weight}"
+    return str(value)
+
+
+def _owner(target: KernelObject, owners: dict[str, TunnelId]) -> TunnelId | None:
+    if isinstance(target, XfrmInterface):
+        return target.tunnel
+    if isinstance(target, NextHop):
+        return owners.get(target.device)
+    return None
+
+
+def _diff_charon(desired: Desired, charon: CharonState) -> Iterable[Action]:
+    assert desired.connections is not None
+    credentials = desired.credentials
+    assert credentials is not None
+    if credentials.ca_id not in charon.authorities:
+        yield Action(
+            step=Step.CREDENTIAL,
+            operation=LoadAuthority(credentials.ca_id),
+            symbol=Symbol.ADD,
+            reason="charon does not know our CA",
+        )
+    if credentials.key_id not in charon.keys:
+        yield Action(
+            step=Step.CREDENTIAL,
+            operation=LoadKey(credentials.key_id),
+            symbol=Symbol.ADD,
+            reason="charon does not have our private key",
+        )
+    for name, connection in desired.connections.items():
+        if name not in charon.connections:
+            reason, symbol = "charon does not have it", Symbol.ADD
+        elif name not in charon.loaded:
+            reason, symbol = "loaded before this daemon started; loading it again changes no live SA", Symbol.CHANGE
+        elif charon.loaded[name] != connection:
+            reason, symbol = f"differs: {_connection_difference(charon, name, desired)}", Symbol.CHANGE
+        else:
+            continue
+        live = any(sa.connection == name for sa in charon.sas)
+        changed = name in charon.loaded and live
+        yield Action(
+            step=Step.CONNECTION,
+            operation=LoadConnection(connection),
+            symbol=symbol,
+            reason=reason,
+            tunnel=connection.tunnel,
+            impact=Impact.NEXT_ESTABLISHMENT if changed else Impact.NONE,
+        )
+    for name in sorted(charon.connections):
+        tunnel = TunnelId.from_connection(name)
+        if name.startswith(CONNECTION_PREFIX) and tunnel is not None and name not in desired.connections:
+            yield Action(
+                step=Step.CONNECTION_REMOVE,
+                operation=UnloadConnection(name),
+                symbol=Symbol.REMOVE,
+                reason="no longer configured",
+                tunnel=tunnel,
+            )
+
+
+def _connection_difference(charon: CharonState, name: str, desired: Desired) -> str:
+    """Names of the options that differ; certificates and addresses are not printed whole."""
+    assert desired.connections is not None
+    old, new = charon.loaded[name], desired.connections[name]
+    names = [field for field in type(new).__dataclass_fields__ if getattr(old, field) != getattr(new, field)]
+    return ", ".join(names)
