@@ -145,7 +145,7 @@ def _ensure_step(wanted: KernelObject) -> Step:
 
 
 def _kernel_impact(found: KernelObject | None, wanted: KernelObject) -> Impact:
-    """An XFRM interface cannot change its if_id or underlay device: it is made anew, and its tunnel is out meanwhile."""
+    """An XFRM interface cannot change its if_id or underlay: it is made anew, and its tunnel is out meanwhile."""
     if isinstance(wanted, XfrmInterface) and isinstance(found, XfrmInterface):
         same = found.if_id == wanted.if_id and found.underlay == wanted.underlay
         return Impact.NONE if same else Impact.OUTAGE

@@ -1,0 +1,205 @@
+"""The rules between values: what must be unique, must not overlap, must fit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Iterator
+from ipaddress import IPv4Network, IPv6Network
+
+from ikeorch.config.problems import Location
+from ikeorch.core.kernel_state import IPNetwork
+from ikeorch.core.paths import inner_capacity, tunnel_identities, underlay_paths
+from ikeorch.core.spec import GatewaySpec, PeerSpec
+
+Finding = tuple[Location, str, str]
+"""Location, reason, hint."""
+
+
+def find_conflicts(spec: GatewaySpec) -> Iterator[Finding]:
+    """Everything in a well-formed configuration that does not fit together; nothing when it is fine."""
+    yield from _unique_names(spec)
+    yield from _uplink_addresses(spec)
+    for position, peer in enumerate(spec.peers):
+        yield from _peer_alone(spec, position, peer)
+    yield from _overlapping_sites(spec)
+    yield from _overlapping_inner(spec)
+    yield from _routing_loops(spec)
+    yield from _same_selectors(spec)
+
+
+def find_warnings(spec: GatewaySpec) -> Iterator[Finding]:
+    """What works but is probably not meant."""
+    for position, peer in enumerate(spec.peers):
+        paths = underlay_paths(spec, peer)
+        pairs = {(path.local, path.remote) for path in paths}
+        if len(pairs) < len(paths):
+            reason = f"{len(paths)} tunnels share {len(pairs)} address pairs; network cards and providers hash by them"
+            yield ("peers", position, "tunnels", "count"), reason, "give the uplinks more addresses"
+
+
+def _duplicates(
+    entries: Iterable[tuple[Hashable, Location]], reason: Callable[[Hashable, Location], str], hint: str
+) -> Iterator[Finding]:
+    first: dict[Hashable, Location] = {}
+    for value, location in entries:
+        if value in first:
+            yield location, reason(value, first[value]), hint
+        else:
+            first[value] = location
+
+
+def _path(location: Location) -> str:
+    return "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in location).removeprefix(".")
+
+
+def _unique_names(spec: GatewaySpec) -> Iterator[Finding]:
+    peers = [(peer.name, ("peers", position, "name")) for position, peer in enumerate(spec.peers)]
+    uplinks = [(uplink.name, ("gateway", "uplinks", at, "name")) for at, uplink in enumerate(spec.uplinks)]
+    for entries, kind in ((peers, "peer"), (uplinks, "uplink")):
+        yield from _duplicates(
+            entries,
+            lambda value, at, kind=kind: f"the {kind} name {value!r} stands already at {_path(at)}",  # type: ignore[misc]
+            "names must be unique",
+        )
+    for position, peer in enumerate(spec.peers):
+        if peer.name == spec.name:
+            yield ("peers", position, "name"), f"{peer.name!r} is this gateway's own name", "name the remote gateway"
+        if peer.identity == spec.identity:
+            yield ("peers", position, "identity"), "that is this gateway's own identity", "write the peer's"
+        if peer.site == spec.site:
+            reason = f"the peer stands in our own site {spec.site!r}"
+            yield ("peers", position, "site"), reason, "tunnels join different sites"
+
+
+def _uplink_addresses(spec: GatewaySpec) -> Iterator[Finding]:
+    own: list[tuple[Hashable, Location]] = []
+    for at, uplink in enumerate(spec.uplinks):
+        location: Location = ("gateway", "uplinks", at)
+        own.extend((address.ip, (*location, "addresses", i)) for i, address in enumerate(uplink.addresses))
+        networks = [address.network for address in uplink.addresses]
+        for gateway in uplink.gateways:
+            if not any(gateway in network for network in networks):
+                reason = f"{gateway} is in none of the uplink's networks"
+                yield (*location, "gateway"), reason, "write the provider's router on that link"
+        if len({gateway.version for gateway in uplink.gateways}) < len(uplink.gateways):
+            yield (*location, "gateway"), "two gateways of one family", "write one IPv4 and one IPv6 gateway at most"
+        missing = {network.version for network in networks} - {gateway.version for gateway in uplink.gateways}
+        if missing:
+            family = " and ".join(f"IPv{version}" for version in sorted(missing))
+            yield (*location, "gateway"), f"no gateway for the uplink's {family} addresses", "add it"
+    theirs: list[tuple[Hashable, Location]] = list(own)
+    for at, peer in enumerate(spec.peers):
+        for u, peer_uplink in enumerate(peer.uplinks):
+            theirs.extend(
+                (address, ("peers", at, "uplinks", u, "addresses", i))
+                for i, address in enumerate(peer_uplink.addresses)
+            )
+    yield from _duplicates(
+        theirs,
+        lambda value, at: f"the address {value} stands already at {_path(at)}",
+        "an underlay address belongs to one uplink of one gateway",
+    )
+
+
+def _peer_alone(spec: GatewaySpec, position: int, peer: PeerSpec) -> Iterator[Finding]:
+    location: Location = ("peers", position)
+    count = peer.tunnels.count
+    if count and not underlay_paths(spec, peer):
+        ours = ", ".join(uplink.name for uplink in spec.uplinks)
+        reason = f"no uplink of the peer pairs with one of ours ({ours}) by name and address family"
+        yield (*location, "uplinks"), reason, "uplinks of the same name form the pairs"
+    if len({network.version for network in peer.inner}) < len(peer.inner):
+        yield (*location, "inner"), "two inner networks of one family", "write one IPv4 and one IPv6 network at most"
+    for at, network in enumerate(peer.inner):
+        if inner_capacity(network) < count:
+            reason = f"{network} has room for {inner_capacity(network)} tunnels, {count} are asked for"
+            bits = max(count - 1, 0).bit_length() + 1
+            hint = f"write a /{network.max_prefixlen - bits} or larger"
+            yield (*location, "inner", at), reason, hint
+    if peer.tunnels.identities and len(peer.tunnels.identities) < count:
+        reason = f"{len(peer.tunnels.identities)} identity pairs for {count} tunnels"
+        yield (*location, "tunnels", "identities"), reason, "write one pair a tunnel, or auto"
+    families = {network.version for network in peer.inner}
+    for key, networks in (("prefixes", peer.prefixes), ("accept", peer.accept)):
+        for at, network in enumerate(networks):
+            if network.version not in families and key == "prefixes":
+                reason = f"{network} needs an inner IPv{network.version} network"
+                yield (*location, key, at), reason, "add one to inner"
+
+
+def _overlaps(left: IPNetwork, right: IPNetwork) -> bool:
+    if isinstance(left, IPv4Network) and isinstance(right, IPv4Network):
+        return left.overlaps(right)
+    return isinstance(left, IPv6Network) and isinstance(right, IPv6Network) and left.overlaps(right)
+
+
+def _own_prefixes(spec: GatewaySpec) -> Iterator[tuple[IPNetwork, Location]]:
+    for at, prefix in enumerate(spec.prefixes):
+        yield prefix, ("gateway", "prefixes", at)
+
+
+def _peer_prefixes(spec: GatewaySpec) -> Iterator[tuple[str, IPNetwork, Location]]:
+    """Site, prefix and place of every peer's prefix."""
+    for position, peer in enumerate(spec.peers):
+        for at, prefix in enumerate(peer.prefixes):
+            yield peer.site, prefix, ("peers", position, "prefixes", at)
+
+
+def _overlapping_sites(spec: GatewaySpec) -> Iterator[Finding]:
+    entries = [(spec.site, prefix, ("gateway", "prefixes", at)) for at, prefix in enumerate(spec.prefixes)]
+    for position, peer in enumerate(spec.peers):
+        entries.extend(
+            (peer.site, prefix, ("peers", position, "prefixes", at)) for at, prefix in enumerate(peer.prefixes)
+        )
+    entries.sort(key=lambda entry: (entry[1].version, int(entry[1].network_address), entry[1].prefixlen))
+    covering: list[tuple[str, IPNetwork, Location]] = []
+    for site, prefix, location in entries:
+        covering = [entry for entry in covering if _overlaps(entry[1], prefix)]
+        other = next((entry for entry in covering if entry[0] != site), None)
+        if other is not None:
+            reason = f"{prefix} of site {site!r} overlaps {other[1]} of site {other[0]!r} at {_path(other[2])}"
+            yield location, reason, "a prefix belongs to one site"
+        covering.append((site, prefix, location))
+
+
+def _overlapping_inner(spec: GatewaySpec) -> Iterator[Finding]:
+    inner: list[tuple[IPNetwork, Location]] = [
+        (network, ("peers", position, "inner", at))
+        for position, peer in enumerate(spec.peers)
+        for at, network in enumerate(peer.inner)
+    ]
+    prefixes = [*_own_prefixes(spec), *((prefix, location) for _, prefix, location in _peer_prefixes(spec))]
+    for at, (network, location) in enumerate(inner):
+        for other, other_location in (*inner[:at], *prefixes):
+            if _overlaps(network, other):
+                reason = f"the inner network {network} overlaps {other} at {_path(other_location)}"
+                yield location, reason, "inner networks belong to one bundle alone"
+
+
+def _routing_loops(spec: GatewaySpec) -> Iterator[Finding]:
+    """A prefix behind a tunnel must not cover an address that the tunnel itself runs over."""
+    endpoints = [address.ip for uplink in spec.uplinks for address in uplink.addresses]
+    endpoints += [gateway for uplink in spec.uplinks for gateway in uplink.gateways]
+    endpoints += [address for peer in spec.peers for uplink in peer.uplinks for address in uplink.addresses]
+    for _, prefix, location in _peer_prefixes(spec):
+        inside = next((address for address in endpoints if address in prefix), None)
+        if inside is not None:
+            reason = f"{prefix} covers the underlay address {inside}: the tunnel would run through itself"
+            yield location, reason, "announce a longer prefix"
+
+
+def _same_selectors(spec: GatewaySpec) -> Iterator[Finding]:
+    """A responder tells tunnels apart by addresses and identities alone (D1)."""
+    entries: list[tuple[Hashable, Location]] = []
+    for position, peer in enumerate(spec.peers):
+        paths = underlay_paths(spec, peer)
+        if peer.tunnels.identities and len(peer.tunnels.identities) < len(paths):
+            continue
+        for index, path in enumerate(paths):
+            selector = (path.local, path.remote, *tunnel_identities(spec, peer, index))
+            key: Location = ("peers", position, "tunnels", "identities", index)
+            entries.append((selector, key if peer.tunnels.identities else ("peers", position, "identity")))
+    yield from _duplicates(
+        entries,
+        lambda _, at: f"two tunnels have one address pair and one identity pair, see {_path(at)}",
+        "the peer could not tell them apart; give each its own identities or addresses",
+    )
