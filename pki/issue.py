@@ -84,8 +84,9 @@ def issue_gateway(
     """
     ca = signer.certificate
     if not ca.not_valid_before_utc <= now <= ca.not_valid_after_utc:
+        valid = f"{ca.not_valid_before_utc:%F %T} to {ca.not_valid_after_utc:%F %T} UTC"
         raise ProfileError(
-            f"the CA is valid from {ca.not_valid_before_utc:%F %T} to {ca.not_valid_after_utc:%F %T} UTC, now is {now:%F %T}",
+            f"the CA is valid from {valid}, now is {now:%F %T}",
             hint="check the clock, or begin a new generation of the CA",
         )
     if now + profile.lifetime > ca.not_valid_after_utc:

@@ -1,4 +1,7 @@
-"""Who holds the CA's key. Everything else of the CA sees only this port, so that the key can live in another process."""
+"""Who holds the CA's key.
+
+Everything else of the CA sees only this port, so that the key can live in another process.
+"""
 
 from __future__ import annotations
 

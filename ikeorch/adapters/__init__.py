@@ -1,0 +1,1 @@
+"""Where the gateway touches the world: charon, the kernel, probes. Each translates foreign errors once."""

@@ -1,0 +1,1 @@
+"""What must outlive the daemon: the numbers that were given (SQLite)."""
