@@ -145,11 +145,8 @@ def _peer_prefixes(spec: GatewaySpec) -> Iterator[tuple[str, IPNetwork, Location
 
 
 def _overlapping_sites(spec: GatewaySpec) -> Iterator[Finding]:
-    entries = [(spec.site, prefix, ("gateway", "prefixes", at)) for at, prefix in enumerate(spec.prefixes)]
-    for position, peer in enumerate(spec.peers):
-        entries.extend(
-            (peer.site, prefix, ("peers", position, "prefixes", at)) for at, prefix in enumerate(peer.prefixes)
-        )
+    own = ((spec.site, prefix, location) for prefix, location in _own_prefixes(spec))
+    entries: list[tuple[str, IPNetwork, Location]] = [*own, *_peer_prefixes(spec)]
     entries.sort(key=lambda entry: (entry[1].version, int(entry[1].network_address), entry[1].prefixlen))
     covering: list[tuple[str, IPNetwork, Location]] = []
     for site, prefix, location in entries:

@@ -151,10 +151,13 @@ def compute_desired(
     tunnels = {
         plan.tunnel: plan for peer in spec.peers for plan in _plan_tunnels(spec, peer, allocations, underlay_mtu)
     }
-    objects: list[KernelObject] = [*_sysctls(spec), _guard(spec, tunnels.values()), *_underlay(spec, allocations)]
+    objects: list[KernelObject] = [
+        *needed_sysctls(spec, allocations),
+        _guard(spec, tunnels.values()),
+        *_underlay(spec, allocations),
+    ]
     for plan in tunnels.values():
         objects.append(_interface(spec, plan))
-        objects.append(Sysctl(name=f"net.ipv4.conf.{plan.interface}.rp_filter", value="2"))
         objects.extend(_next_hops(plan, allocations))
     routed, weights, held = _routes(spec, tunnels, allocations, verdicts=verdicts, grouped=grouped, resilient=resilient)
     objects.extend(routed)
@@ -196,7 +199,12 @@ def _plan_tunnels(
         )
 
 
-def _sysctls(spec: GatewaySpec) -> Iterable[Sysctl]:
+def needed_sysctls(spec: GatewaySpec, allocations: Allocations) -> Iterable[Sysctl]:
+    """Every kernel setting that a configuration needs.
+
+    Forwarding; the L4 hash for both families, with the node's own seed; loose reverse-path filtering where packets
+    of one flow may leave and arrive by different devices.
+    """
     yield Sysctl(name="net.ipv4.ip_forward", value="1")
     yield Sysctl(name="net.ipv6.conf.all.forwarding", value="1")
     yield Sysctl(name="net.ipv4.fib_multipath_hash_policy", value="1")
@@ -204,6 +212,9 @@ def _sysctls(spec: GatewaySpec) -> Iterable[Sysctl]:
     yield Sysctl(name="net.ipv4.fib_multipath_hash_seed", value=str(hash_seed(spec.name)), required=False)
     for device in sorted({uplink.interface for uplink in spec.uplinks}):
         yield Sysctl(name=f"net.ipv4.conf.{device.replace('.', '/')}.rp_filter", value="2")
+    for peer in spec.peers:
+        for tunnel in peer.tunnel_ids:
+            yield Sysctl(name=f"net.ipv4.conf.{allocations.interface(tunnel)}.rp_filter", value="2")
 
 
 def _guard(spec: GatewaySpec, tunnels: Iterable[TunnelPlan]) -> Guard:

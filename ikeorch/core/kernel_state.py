@@ -8,6 +8,7 @@ protocol number, the guard by its table's name. Sysctls have no owner; the ones 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from ipaddress import IPv4Address, IPv4Interface, IPv4Network, IPv6Address, IPv6Interface, IPv6Network
@@ -241,9 +242,9 @@ class KernelState:
     Attributes:
         objects: by key; the order of the mapping has no meaning.
         resilient: whether the kernel offers resilient next-hop groups.
-        devices: names of all network devices, ours or not: an uplink that is missing is a condition, not an error.
+        devices: MTU in bytes of every network device, ours or not, by name; a missing uplink is a condition, no error.
     """
 
     objects: dict[ObjectKey, KernelObject] = field(default_factory=dict)
     resilient: bool = True
-    devices: frozenset[str] = frozenset()
+    devices: Mapping[str, int] = field(default_factory=dict)

@@ -1,0 +1,1 @@
+"""ikeorchd: the composition root, the reconcile loop and the local API."""

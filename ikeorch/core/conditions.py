@@ -1,0 +1,104 @@
+"""Conditions: everything that may be wrong and that a user is told of, registered once.
+
+A condition is raised while its cause lasts and cleared when it is gone; logs, `status` and JSON show the same ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import Enum
+
+from ikeorch.core.units import Seconds
+
+
+class Severity(Enum):
+    """How urgent a condition is."""
+
+    WARNING = "warning"
+    ERROR = "error"
+
+
+class Code(Enum):
+    """Every condition: its stable code; severity and hint stand in `_REGISTRY`."""
+
+    CHARON_UNREACHABLE = "charon-unreachable"
+    KERNEL_UNREADABLE = "kernel-unreadable"
+    CONFIG_INVALID = "config-invalid"
+    CREDENTIALS_UNREADABLE = "credentials-unreadable"
+    CERTIFICATE_LACKS_NAME = "certificate-lacks-name"
+    UPLINK_MISSING = "uplink-missing"
+    ACTION_FAILED = "action-failed"
+    TUNNEL_PENDING = "tunnel-pending"
+    TUNNEL_DOWN = "tunnel-down"
+    TUNNEL_MISPAIRED = "tunnel-mispaired"
+    BUNDLE_SILENT = "bundle-silent"
+
+
+_REGISTRY: dict[Code, tuple[Severity, str]] = {
+    Code.CHARON_UNREACHABLE: (Severity.ERROR, "start it: systemctl start strongswan; tunnels that are up go on"),
+    Code.KERNEL_UNREADABLE: (Severity.ERROR, "the daemon needs CAP_NET_ADMIN; nothing is changed meanwhile"),
+    Code.CONFIG_INVALID: (
+        Severity.ERROR,
+        "correct the file (`ikeorch config check`); the last good one is in force",
+    ),
+    Code.CREDENTIALS_UNREADABLE: (Severity.ERROR, "make them with `ikeorch pki issue`; live tunnels stay"),
+    Code.CERTIFICATE_LACKS_NAME: (Severity.ERROR, "reissue it with more names: ikeorch pki issue --tunnels N"),
+    Code.UPLINK_MISSING: (Severity.ERROR, "check the cable, or gateway.uplinks[].interface"),
+    Code.ACTION_FAILED: (Severity.ERROR, "it is tried again; see the reason and the daemon's log"),
+    Code.TUNNEL_PENDING: (Severity.WARNING, "configure the peer too (ikeorch peer add), and check the underlay path"),
+    Code.TUNNEL_DOWN: (Severity.ERROR, "its path is silent while its siblings answer; check the provider"),
+    Code.TUNNEL_MISPAIRED: (
+        Severity.ERROR,
+        "the two ends' SAs are crossed; compare identities and if_ids",
+    ),
+    Code.BUNDLE_SILENT: (Severity.ERROR, "no tunnel answers probes; check the peer's ikeorchd, then the paths"),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Condition:
+    """One thing that is wrong now.
+
+    Attributes:
+        code: which.
+        subject: whom it concerns: a tunnel, a peer, an uplink, "" for the gateway.
+        message: what is wrong in this case.
+        since: Unix seconds of its beginning.
+    """
+
+    code: Code
+    subject: str
+    message: str
+    since: Seconds = Seconds(0)
+
+    @property
+    def severity(self) -> Severity:
+        """From the registry."""
+        return _REGISTRY[self.code][0]
+
+    @property
+    def hint(self) -> str:
+        """What to do next, from the registry."""
+        return _REGISTRY[self.code][1]
+
+
+def carry_over(found: Iterable[Condition], before: Iterable[Condition], now: Seconds) -> tuple[Condition, ...]:
+    """The conditions of this pass, each with the time since when it has been raised.
+
+    Args:
+        found: this pass's, `since` not filled in.
+        before: the last pass's.
+        now: Unix seconds.
+    """
+    since = {(condition.code, condition.subject): condition.since for condition in before}
+    result: dict[tuple[Code, str], Condition] = {}
+    for condition in found:
+        key = (condition.code, condition.subject)
+        result[key] = Condition(
+            code=condition.code,
+            subject=condition.subject,
+            message=condition.message,
+            since=since.get(key, now),
+        )
+    return tuple(sorted(result.values(), key=lambda condition: (condition.code.value, condition.subject)))

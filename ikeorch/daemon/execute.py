@@ -1,0 +1,101 @@
+"""Carry out a plan: one action after the other, each failure contained to its tunnel."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import assert_never
+
+from ikeorch.core.desired import CredentialBundle
+from ikeorch.core.ids import TunnelId
+from ikeorch.core.plan import (
+    Action,
+    EnsureObject,
+    Initiate,
+    LoadAuthority,
+    LoadConnection,
+    LoadKey,
+    Operation,
+    RemoveObject,
+    Terminate,
+    UnloadConnection,
+)
+from ikeorch.core.secret import Secret
+from ikeorch.daemon.ports import CharonPort, KernelPort
+from ikeorch.errors import CharonUnreachableError, IkeorchError
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """An action that could not be carried out."""
+
+    action: Action
+    error: IkeorchError
+
+
+class Executor:
+    """Carries out actions through the adapters.
+
+    Args:
+        kernel: the kernel.
+        charon: charon.
+    """
+
+    def __init__(self, kernel: KernelPort, charon: CharonPort) -> None:
+        self._kernel = kernel
+        self._charon = charon
+
+    async def run(
+        self, actions: tuple[Action, ...], credentials: CredentialBundle | None, key: Secret | None
+    ) -> tuple[tuple[Action, ...], tuple[Failure, ...]]:
+        """Carry out actions in order.
+
+        After a failure the rest of that tunnel's actions wait for the next pass; the other tunnels go on. When
+        charon is lost on the way, all that concerns it waits.
+
+        Returns:
+            What was done, and what failed.
+        """
+        done: list[Action] = []
+        failures: list[Failure] = []
+        stopped: set[TunnelId] = set()
+        charon_lost = False
+        for action in actions:
+            if action.tunnel in stopped or (charon_lost and _concerns_charon(action.operation)):
+                continue
+            try:
+                await self._perform(action.operation, credentials, key)
+            except IkeorchError as error:
+                failures.append(Failure(action, error))
+                charon_lost = charon_lost or isinstance(error, CharonUnreachableError)
+                if action.tunnel is not None:
+                    stopped.add(action.tunnel)
+            else:
+                done.append(action)
+        return tuple(done), tuple(failures)
+
+    async def _perform(self, operation: Operation, credentials: CredentialBundle | None, key: Secret | None) -> None:
+        match operation:
+            case EnsureObject(target):
+                await self._kernel.ensure(target)
+            case RemoveObject(target):
+                await self._kernel.remove(target)
+            case LoadAuthority(name):
+                assert credentials is not None
+                await self._charon.load_authority(name, credentials.ca)
+            case LoadKey():
+                assert key is not None
+                await self._charon.load_key(key)
+            case LoadConnection(connection):
+                await self._charon.load_connection(connection)
+            case UnloadConnection(name):
+                await self._charon.unload_connection(name)
+            case Initiate(tunnel):
+                await self._charon.initiate(tunnel)
+            case Terminate(_, ike_id, force):
+                await self._charon.terminate(ike_id, force=force)
+            case _:
+                assert_never(operation)
+
+
+def _concerns_charon(operation: Operation) -> bool:
+    return not isinstance(operation, EnsureObject | RemoveObject)

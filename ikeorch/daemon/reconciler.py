@@ -1,0 +1,388 @@
+"""The loop: wake, snapshot, desired, diff, act, record. Level-triggered; events only say that it is time to look.
+
+Invariants: one pass at a time; a snapshot that failed causes no deletion; a second pass over an unchanged world does
+nothing; no failure ends the loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+import structlog
+
+from ikeorch.adapters.probe.prober import ProbeTarget
+from ikeorch.adapters.probe.stamp import Sender
+from ikeorch.core.actual import Actual
+from ikeorch.core.allocate import Allocations, allocate_missing, wanted_numbers
+from ikeorch.core.conditions import Code, Condition, carry_over
+from ikeorch.core.desired import Desired, compute_desired, needed_sysctls
+from ikeorch.core.diff import diff_states
+from ikeorch.core.establish import Memory, next_wake, plan_sas
+from ikeorch.core.health import Verdict, judge_tunnels
+from ikeorch.core.ids import TunnelId
+from ikeorch.core.plan import Action, Impact, describe_operation
+from ikeorch.core.spec import GatewaySpec
+from ikeorch.core.status import TunnelStatus, describe_tunnels, find_conditions, interfaces_present
+from ikeorch.core.units import Seconds
+from ikeorch.daemon.credentials import LoadedCredentials, load_credentials
+from ikeorch.daemon.execute import Executor, Failure
+from ikeorch.daemon.ports import CharonPort, KernelPort, ProbePort
+from ikeorch.errors import IkeorchError
+from ikeorch.store.database import Store
+
+RESYNC = Seconds(30.0)
+VERDICT_TICK = Seconds(0.25)
+COALESCE = Seconds(0.02)
+"""Events come in bursts; this long is waited for the rest of one."""
+MAX_SPACING = Seconds(1.0)
+DUTY = 5
+"""A pass is followed by a pause of this many times its own length, at most `MAX_SPACING`."""
+FAILURE_RETRY = Seconds(2.0)
+
+_log = structlog.get_logger("ikeorch.loop")
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PassResult:
+    """What one pass saw and did; the views of the API are made from the last one.
+
+    Attributes:
+        number: counts the passes, from 1.
+        finished: Unix seconds.
+        spec: the configuration in force.
+        desired: what should be.
+        actual: what was found, before the actions.
+        planned: everything that differed.
+        failures: what could not be carried out.
+        tunnels: every tunnel's status.
+        conditions: everything that is wrong.
+    """
+
+    number: int
+    finished: Seconds
+    spec: GatewaySpec
+    desired: Desired
+    actual: Actual
+    planned: tuple[Action, ...]
+    failures: tuple[Failure, ...]
+    tunnels: tuple[TunnelStatus, ...]
+    conditions: tuple[Condition, ...]
+
+
+@dataclass(slots=True)
+class _Wake:
+    """Collected reasons for the next pass."""
+
+    event: asyncio.Event = field(default_factory=asyncio.Event)
+    reasons: list[str] = field(default_factory=list)
+
+    def add(self, reason: str) -> None:
+        if reason not in self.reasons:
+            self.reasons.append(reason)
+        self.event.set()
+
+    def take(self) -> tuple[str, ...]:
+        reasons, self.reasons = tuple(self.reasons), []
+        self.event.clear()
+        return reasons
+
+
+class Reconciler:
+    """Brings the world to the configuration and keeps it there.
+
+    Args:
+        spec: the configuration.
+        kernel: the kernel.
+        charon: charon.
+        prober: the prober.
+        store: where given numbers are kept.
+    """
+
+    def __init__(
+        self, spec: GatewaySpec, *, kernel: KernelPort, charon: CharonPort, prober: ProbePort, store: Store
+    ) -> None:
+        self._spec = spec
+        self._kernel = kernel
+        self._charon = charon
+        self._prober = prober
+        self._store = store
+        self._executor = Executor(kernel, charon)
+        self._wake = _Wake()
+        self._verdicts: dict[TunnelId, Verdict] = {}
+        self._memory = Memory()
+        self._passes = 0
+        self._finished = asyncio.Condition()
+        self._random = random.SystemRandom()
+        self._outside: dict[Code, Condition] = {}
+        self.last: PassResult | None = None
+
+    @property
+    def spec(self) -> GatewaySpec:
+        """The configuration in force."""
+        return self._spec
+
+    def set_spec(self, spec: GatewaySpec, reason: str) -> None:
+        """Put another configuration in force; the next pass brings the world to it."""
+        self._spec = spec
+        self._outside.pop(Code.CONFIG_INVALID, None)
+        self.wake(reason)
+
+    def refuse_config(self, message: str) -> None:
+        """Tell users that the file on disk is not in force because it is invalid."""
+        self._outside[Code.CONFIG_INVALID] = Condition(code=Code.CONFIG_INVALID, subject="", message=message)
+        self.wake("configuration refused")
+
+    def wake(self, reason: str) -> None:
+        """Ask for a pass soon."""
+        self._wake.add(reason)
+
+    async def wait_for_pass(self, after: int, patience: Seconds) -> PassResult | None:
+        """Wait until a pass with a number above `after` is finished, at most `patience` seconds; then the last one."""
+        try:
+            async with asyncio.timeout(patience), self._finished:
+                await self._finished.wait_for(lambda: self._passes > after and self.last is not None)
+        except TimeoutError:
+            pass
+        return self.last
+
+    async def run(self) -> None:
+        """Run until cancelled."""
+        self.wake("start")
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._watch_verdicts(), name="verdicts")
+            group.create_task(self._loop(), name="loop")
+
+    async def _loop(self) -> None:
+        timer: Seconds | None = None
+        while True:
+            timer_due = await self._wait(timer)
+            reasons = self._wake.take() or (("timer",) if timer_due else ("resync",))
+            began = time.monotonic()
+            result = await self.run_pass(reasons)
+            took = time.monotonic() - began
+            now = Seconds(time.monotonic())
+            timer = next_wake(self._memory, now)
+            if result.failures:
+                timer = Seconds(min(timer or now + FAILURE_RETRY, now + FAILURE_RETRY))
+            await asyncio.sleep(min(max(took * DUTY, COALESCE), MAX_SPACING))
+
+    async def _wait(self, timer: Seconds | None) -> bool:
+        """Wait for a wake, the timer or the resync; then for the rest of the burst. True if it was the timer."""
+        until_timer = RESYNC if timer is None else max(0.0, timer - time.monotonic())
+        try:
+            async with asyncio.timeout(min(RESYNC, until_timer)):
+                await self._wake.event.wait()
+        except TimeoutError:
+            return until_timer < RESYNC
+        await asyncio.sleep(COALESCE)
+        return False
+
+    async def _watch_verdicts(self) -> None:
+        """Look at the probes often, and wake the loop only when a verdict changed."""
+        while True:
+            await asyncio.sleep(VERDICT_TICK)
+            verdicts = judge_tunnels(self._prober.states(), self._verdicts, Seconds(time.monotonic()))
+            for tunnel, verdict in verdicts.items():
+                if verdict is not self._verdicts.get(tunnel, Verdict.UNKNOWN):
+                    self.wake(f"{tunnel} is {verdict.value}")
+
+    async def run_pass(self, reasons: Sequence[str]) -> PassResult:
+        """One pass: look, compare, act, record.
+
+        Args:
+            reasons: why, for the log.
+        """
+        began = time.monotonic()
+        spec = self._spec
+        found: list[Condition] = list(self._outside.values())
+        credentials = self._read_credentials(found)
+        actual = await self._snapshot(spec, found)
+        now = Seconds(time.monotonic())
+        self._verdicts = judge_tunnels(self._prober.states(), self._verdicts, now)
+        desired = self._compute(spec, actual, credentials)
+        planned, self._memory = self._plan(desired, actual, now)
+        done, failures = await self._executor.run(
+            planned,
+            credentials.bundle if credentials else None,
+            credentials.key if credentials else None,
+        )
+        self._aim_prober(spec, desired, interfaces_present(actual))
+        tunnels = describe_tunnels(desired, actual, self._prober.states(), self._verdicts)
+        found.extend(find_conditions(desired, actual, tunnels, self._memory))
+        found.extend(_failed(failure) for failure in failures)
+        result = await self._record(
+            spec=spec,
+            desired=desired,
+            actual=actual,
+            planned=planned,
+            failures=failures,
+            tunnels=tunnels,
+            found=found,
+        )
+        self._log_pass(result, done, reasons, time.monotonic() - began)
+        if done:
+            self.wake("check what was done")
+        return result
+
+    async def plan(self) -> tuple[Action, ...]:
+        """What a pass would do now, without doing it."""
+        found: list[Condition] = []
+        credentials = self._read_credentials(found)
+        actual = await self._snapshot(self._spec, found)
+        desired = self._compute(self._spec, actual, credentials)
+        planned, _ = self._plan(desired, actual, Seconds(time.monotonic()))
+        return planned
+
+    def _plan(self, desired: Desired, actual: Actual, now: Seconds) -> tuple[tuple[Action, ...], Memory]:
+        """All actions in order, and what the next pass must remember."""
+        planned = diff_states(desired, actual)
+        if actual.charon is None:
+            return planned, self._memory
+        sa_actions, memory = plan_sas(
+            desired,
+            actual.charon,
+            self._memory,
+            grouped=actual.grouped_tunnels(),
+            now=now,
+            jitter=self._random.random(),
+        )
+        return tuple(sorted((*planned, *sa_actions), key=lambda action: action.step)), memory
+
+    def _read_credentials(self, found: list[Condition]) -> LoadedCredentials | None:
+        try:
+            return load_credentials(self._spec.credentials)
+        except IkeorchError as error:
+            found.append(Condition(code=Code.CREDENTIALS_UNREADABLE, subject="", message=str(error)))
+            return None
+
+    def _allocate(self, spec: GatewaySpec) -> Allocations:
+        numbers = self._store.numbers()
+        new = allocate_missing(numbers, wanted_numbers(spec))
+        if new:
+            self._store.add_numbers(new)
+        return Allocations({**numbers, **new})
+
+    def _compute(self, spec: GatewaySpec, actual: Actual, credentials: LoadedCredentials | None) -> Desired:
+        kernel = actual.kernel
+        return compute_desired(
+            spec,
+            self._allocate(spec),
+            credentials=credentials.bundle if credentials else None,
+            verdicts=self._verdicts,
+            grouped=actual.grouped_tunnels(),
+            resilient=kernel.resilient if kernel else False,
+            underlay_mtu=kernel.devices if kernel else {},
+        )
+
+    async def _snapshot(self, spec: GatewaySpec, found: list[Condition]) -> Actual:
+        """Look at kernel and charon at the same time; what cannot be seen is None and a condition."""
+        needed = [setting.name for setting in needed_sysctls(spec, self._allocate(spec))]
+        kernel, charon = await asyncio.gather(
+            _attempt(lambda: self._kernel.snapshot(needed), Code.KERNEL_UNREADABLE, found),
+            _attempt(self._charon.snapshot, Code.CHARON_UNREACHABLE, found),
+        )
+        return Actual(kernel=kernel, charon=charon)
+
+    def _aim_prober(self, spec: GatewaySpec, desired: Desired, present: frozenset[TunnelId]) -> None:
+        targets = {}
+        for tunnel, plan in desired.tunnels.items():
+            if tunnel in present:
+                local, remote = plan.inner[0]
+                targets[tunnel] = ProbeTarget(
+                    interface=plan.interface,
+                    local=local,
+                    remote=remote,
+                    us=Sender(spec.name, tunnel.index),
+                    peer=Sender(tunnel.peer, tunnel.index),
+                )
+        self._prober.set_targets(targets)
+
+    async def _record(
+        self,
+        *,
+        spec: GatewaySpec,
+        desired: Desired,
+        actual: Actual,
+        planned: tuple[Action, ...],
+        failures: tuple[Failure, ...],
+        tunnels: tuple[TunnelStatus, ...],
+        found: list[Condition],
+    ) -> PassResult:
+        now = Seconds(time.time())
+        before = self.last.conditions if self.last else ()
+        async with self._finished:
+            self._passes += 1
+            self.last = PassResult(
+                number=self._passes,
+                finished=now,
+                spec=spec,
+                desired=desired,
+                actual=actual,
+                planned=planned,
+                failures=failures,
+                tunnels=tunnels,
+                conditions=carry_over(found, before, now),
+            )
+            self._finished.notify_all()
+        _log_conditions(before, self.last.conditions)
+        return self.last
+
+    def _log_pass(
+        self, result: PassResult, done: tuple[Action, ...], reasons: Sequence[str], duration_seconds: float
+    ) -> None:
+        for action in done:
+            _log.info(
+                "action_done",
+                action=f"{action.symbol.value} {describe_operation(action.operation)}",
+                reason=action.reason,
+                tunnel=str(action.tunnel) if action.tunnel else None,
+                impact=action.impact.value if action.impact is not Impact.NONE else None,
+            )
+        for failure in result.failures:
+            _log.warning(
+                "action_failed",
+                action=describe_operation(failure.action.operation),
+                reason=str(failure.error),
+                tunnel=str(failure.action.tunnel) if failure.action.tunnel else None,
+            )
+        log = _log.info if done or result.failures else _log.debug
+        log(
+            "pass_finished",
+            number=result.number,
+            reason=", ".join(reasons),
+            done=len(done),
+            failed=len(result.failures),
+            duration_seconds=round(duration_seconds, 4),
+        )
+
+
+async def _attempt(look: Callable[[], Awaitable[T]], code: Code, found: list[Condition]) -> T | None:
+    try:
+        return await look()
+    except IkeorchError as error:
+        found.append(Condition(code=code, subject="", message=str(error)))
+        return None
+
+
+def _failed(failure: Failure) -> Condition:
+    subject = describe_operation(failure.action.operation)
+    return Condition(code=Code.ACTION_FAILED, subject=subject, message=str(failure.error))
+
+
+def _log_conditions(before: Sequence[Condition], after: Sequence[Condition]) -> None:
+    old = {(condition.code, condition.subject) for condition in before}
+    new = {(condition.code, condition.subject) for condition in after}
+    for condition in after:
+        if (condition.code, condition.subject) not in old:
+            _log.warning(
+                "condition_raised", code=condition.code.value, subject=condition.subject, reason=condition.message
+            )
+    for condition in before:
+        if (condition.code, condition.subject) not in new:
+            _log.info("condition_cleared", code=condition.code.value, subject=condition.subject)
