@@ -1,0 +1,96 @@
+"""``ikeorch peer``: add, remove, list and show peers."""
+
+from __future__ import annotations
+
+from typing import TextIO
+from urllib.parse import quote
+
+import click
+
+from ikeorch.cli.client import Client, Json
+from ikeorch.cli.options import output_option, print_json, print_rows, socket_option
+from ikeorch.cli.waiting import DURATION, wait_until_carrying
+from ikeorch.errors import ExitCode, UsageError
+
+HEADING = ("PEER", "SITE", "IDENTITY", "TUNNELS", "INITIATOR", "PREFIXES")
+
+
+@click.group()
+def peer() -> None:
+    """Add, remove, list and show peers."""
+
+
+@peer.command()
+@click.option("-f", "--file", "block", type=click.File("r"), required=True, help="The peer block; - reads stdin.")
+@click.option("--timeout", type=DURATION, default="60s", show_default=True, help="How long to wait for packets.")
+@click.option("--no-wait", is_flag=True, help="Do not wait until the tunnels carry packets.")
+@output_option
+@socket_option
+def add(client: Client, block: TextIO, timeout: float, output: str, *, no_wait: bool) -> int:
+    """Add a peer from the block that `ikeorch tunnel add` printed on it, and wait for its tunnels.
+
+    Exits 75 when its tunnels do not carry packets within the time-out.
+    """
+    answer = client.request("POST", "/v1/peers", {"block": block.read(1024 * 1024)})
+    word = "added" if answer["changed"] else "unchanged"
+    click.echo(f"{word}: peer {answer['peer']} with {len(answer['tunnels'])} tunnels", err=True)
+    for warning in answer["warnings"]:
+        click.echo(f"warning: {warning}", err=True)
+    if answer["tunnels"] and not no_wait:
+        wait_until_carrying(client, answer["tunnels"], timeout)
+    if output == "json":
+        print_json(answer)
+    return ExitCode.OK
+
+
+@peer.command()
+@click.argument("name")
+@output_option
+@socket_option
+def remove(client: Client, name: str, output: str) -> int:
+    """Remove a peer with all its tunnels."""
+    answer = client.request("DELETE", f"/v1/peers/{quote(name, safe='')}")
+    if output == "json":
+        print_json(answer)
+    else:
+        click.echo(f"removed: peer {name}")
+    return ExitCode.OK
+
+
+@peer.command("list")
+@output_option
+@socket_option
+def list_peers(client: Client, output: str) -> int:
+    """List all peers."""
+    view = client.get("/v1/status")
+    if output == "json":
+        print_json({"format_version": view["format_version"], "peers": view["peers"]})
+    else:
+        print_rows(HEADING, [_row(each) for each in view["peers"]], output)
+    return ExitCode.OK
+
+
+@peer.command()
+@click.argument("name")
+@output_option
+@socket_option
+def show(client: Client, name: str, output: str) -> int:
+    """Show one peer and the state of its tunnels."""
+    view = client.get("/v1/status")
+    found = next((each for each in view["peers"] if each["name"] == name), None)
+    if found is None:
+        known = ", ".join(each["name"] for each in view["peers"]) or "none"
+        raise UsageError(f"there is no peer {name!r}", hint=f"configured peers: {known}")
+    tunnels = [each for each in view["tunnels"] if each["peer"] == name]
+    if output == "json":
+        print_json({"format_version": view["format_version"], "peer": found, "tunnels": tunnels})
+        return ExitCode.OK
+    print_rows(HEADING, [_row(found)], output)
+    for each in tunnels:
+        click.echo(f"{each['tunnel']} is {each['state']}: {each['reason']}")
+    return ExitCode.OK
+
+
+def _row(each: Json) -> tuple[str, ...]:
+    prefixes = ",".join(each["prefixes"]) or "-"
+    return each["name"], each["site"], each["identity"], str(each["tunnels"]), each["initiator"], prefixes

@@ -1,0 +1,233 @@
+"""The local API: HTTP and JSON on a unix socket; who may do what follows from the caller's user id (SO_PEERCRED).
+
+root and the daemon's own user may change things, every other user that can reach the socket may look. A refusal is
+always ``{"error": {code, what, where, hint, exit_code}}``.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import struct
+from collections.abc import Awaitable, Callable
+from functools import partial
+from pathlib import Path
+
+import structlog
+from aiohttp import web
+
+from ikeorch.config.block import render_peer_block
+from ikeorch.config.edit import add_peer, remove_peer, set_tunnel_count
+from ikeorch.config.loader import LoadedConfig
+from ikeorch.core.ids import MAX_TUNNELS_PER_BUNDLE
+from ikeorch.core.units import Seconds
+from ikeorch.daemon.config_file import ConfigFile
+from ikeorch.daemon.reconciler import Reconciler
+from ikeorch.daemon.views import FORMAT_VERSION, Json, plan_view, status_view
+from ikeorch.errors import ExitCode, IkeorchError, NotPermittedError, UsageError
+
+MAX_BODY = 1024 * 1024
+MAX_WAIT = 30.0
+_HTTP_STATUS = {ExitCode.USAGE: 400, ExitCode.NOT_PERMITTED: 403, ExitCode.TRY_AGAIN: 503}
+
+_log = structlog.get_logger("ikeorch.api")
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+class Api:
+    """The API of one daemon.
+
+    Args:
+        reconciler: the loop.
+        config: the configuration file.
+    """
+
+    def __init__(self, reconciler: Reconciler, config: ConfigFile) -> None:
+        self._reconciler = reconciler
+        self._config = config
+        self._runner: web.AppRunner | None = None
+
+    def application(self) -> web.Application:
+        """The routes."""
+        app = web.Application(client_max_size=MAX_BODY, middlewares=[_answer_errors])
+        app.router.add_get("/v1/status", self._status)
+        app.router.add_get("/v1/plan", self._plan)
+        app.router.add_post("/v1/reload", self._reload)
+        app.router.add_post("/v1/peers", self._add_peer)
+        app.router.add_delete("/v1/peers/{peer}", self._remove_peer)
+        app.router.add_put("/v1/peers/{peer}/tunnels", self._set_tunnels)
+        return app
+
+    async def start(self, path: Path) -> None:
+        """Listen on a unix socket; a left-over one of a dead daemon is replaced (the caller holds the lock)."""
+        path.unlink(missing_ok=True)  # noqa: ASYNC240 - before anything runs
+        self._runner = web.AppRunner(self.application(), access_log=None, handle_signals=False)
+        await self._runner.setup()
+        listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        mask = os.umask(0o117)
+        try:
+            listener.bind(str(path))
+        finally:
+            os.umask(mask)
+        await web.SockSite(self._runner, listener).start()
+
+    async def stop(self) -> None:
+        """Close the socket and what is open on it."""
+        if self._runner is not None:
+            await self._runner.cleanup()
+
+    async def _status(self, request: web.Request) -> web.Response:
+        """The last pass; with ``?after=N`` the first one above N, waited for at most ``?wait=SECONDS``."""
+        after = _number(request, "after", default=0, most=2**62)
+        wait = _number(request, "wait", default=MAX_WAIT, most=MAX_WAIT)
+        result = await self._reconciler.wait_for_pass(int(after), Seconds(wait))
+        if result is None:
+            raise IkeorchError("the daemon has not finished its first pass", hint="try again in a moment")
+        return web.json_response(status_view(result))
+
+    async def _plan(self, _: web.Request) -> web.Response:
+        return web.json_response(plan_view(await self._reconciler.plan()))
+
+    async def _reload(self, request: web.Request) -> web.Response:
+        _require_operator(request)
+        loaded = await self.reload("reload by API")
+        return web.json_response(_changed(loaded, changed=True))
+
+    async def reload(self, reason: str) -> LoadedConfig:
+        """Read the file again and put it in force; one that is refused leaves the old one in force.
+
+        Raises:
+            ConfigError: it is refused.
+        """
+        try:
+            loaded = await self._config.read()
+        except IkeorchError as error:
+            self._reconciler.refuse_config(str(error))
+            raise
+        self._reconciler.set_spec(loaded.spec, reason)
+        return loaded
+
+    async def _set_tunnels(self, request: web.Request) -> web.Response:
+        """Body ``{"count": N}``: the bundle has N tunnels afterwards; ``{"at_least": N}`` never takes one away."""
+        _require_operator(request)
+        peer = request.match_info["peer"]
+        body = await _body(request)
+        key = "at_least" if "at_least" in body else "count"
+        count = body.get(key)
+        if type(count) is not int or not 0 <= count <= MAX_TUNNELS_PER_BUNDLE:
+            raise UsageError(f"{key} must be a whole number from 0 to {MAX_TUNNELS_PER_BUNDLE}")
+        source = str(self._config.path)
+
+        def change(text: str) -> str:
+            if key == "at_least":
+                known = self._reconciler.spec.peer(peer)
+                if known is not None and known.tunnels.count > count:
+                    return text
+            return set_tunnel_count(text, peer, count, source)
+
+        return await self._edit(request, change, peer)
+
+    async def _add_peer(self, request: web.Request) -> web.Response:
+        """Body ``{"block": YAML}``: a peer block, as ``tunnel add`` prints it on the other gateway."""
+        _require_operator(request)
+        block = (await _body(request)).get("block")
+        if not isinstance(block, str):
+            raise UsageError("block must be the text of a peer block")
+        name = ""
+
+        def change(text: str) -> str:
+            nonlocal name
+            changed, name = add_peer(text, block, str(self._config.path), "peer block")
+            return changed
+
+        loaded, changed = await self._config.edit(change)
+        return self._apply(request, loaded, name, changed=changed)
+
+    async def _remove_peer(self, request: web.Request) -> web.Response:
+        _require_operator(request)
+        peer = request.match_info["peer"]
+        return await self._edit(request, partial(remove_peer, peer=peer, source=str(self._config.path)), peer)
+
+    async def _edit(self, request: web.Request, change: Callable[[str], str], peer: str) -> web.Response:
+        loaded, changed = await self._config.edit(change)
+        return self._apply(request, loaded, peer, changed=changed)
+
+    def _apply(self, request: web.Request, loaded: LoadedConfig, peer: str, *, changed: bool) -> web.Response:
+        """Put an edited configuration in force, and say what the other side needs."""
+        if changed or loaded.spec != self._reconciler.spec:
+            _log.info("config_changed", peer=peer, uid=_user_id(request), request=f"{request.method} {request.path}")
+            self._reconciler.set_spec(loaded.spec, "configuration changed")
+        answer = _changed(loaded, changed=changed)
+        answer["peer"] = peer
+        known = loaded.spec.peer(peer)
+        if known is not None:
+            answer["tunnels"] = [str(tunnel) for tunnel in known.tunnel_ids]
+            try:
+                answer["peer_block"] = render_peer_block(loaded.spec, known)
+            except UsageError as error:
+                answer["peer_block"] = f"# {error}\n"
+        return web.json_response(answer)
+
+
+def _changed(loaded: LoadedConfig, *, changed: bool) -> Json:
+    return {
+        "format_version": FORMAT_VERSION,
+        "changed": changed,
+        "warnings": [warning.render("") for warning in loaded.warnings],
+    }
+
+
+@web.middleware
+async def _answer_errors(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """Turn our errors into JSON; an error of programming is logged and answered without its insides."""
+    try:
+        return await handler(request)
+    except IkeorchError as error:
+        status = _HTTP_STATUS.get(error.exit_code, 409)
+        return _refusal(status, error.code, str(error), int(error.exit_code), what=error.what, hint=error.hint)
+    except web.HTTPException as error:
+        return _refusal(error.status, "http", error.reason, int(ExitCode.ERROR))
+    except Exception:
+        _log.exception("request_failed", request=f"{request.method} {request.path}")
+        return _refusal(500, "internal", "the daemon failed; see its log", int(ExitCode.ERROR))
+
+
+def _refusal(status: int, code: str, message: str, exit_code: int, *, what: str = "", hint: str = "") -> web.Response:
+    error = {"code": code, "message": message, "what": what or message, "hint": hint, "exit_code": exit_code}
+    return web.json_response({"format_version": FORMAT_VERSION, "error": error}, status=status)
+
+
+async def _body(request: web.Request) -> Json:
+    try:
+        body = await request.json()
+    except (ValueError, UnicodeDecodeError):
+        raise UsageError("the body is no JSON") from None
+    if not isinstance(body, dict):
+        raise UsageError("the body must be a JSON object")
+    return body
+
+
+def _number(request: web.Request, name: str, *, default: float, most: float) -> float:
+    text = request.query.get(name)
+    if text is None:
+        return default
+    if not text.replace(".", "", 1).isdecimal() or not text.isascii() or len(text) > 20:
+        raise UsageError(f"{name} must be a number from 0 to {most:g}")
+    return min(float(text), most)
+
+
+def _user_id(request: web.Request) -> int:
+    """The caller's user id, as the kernel says."""
+    transport = request.transport
+    peer: socket.socket | None = transport.get_extra_info("socket") if transport else None
+    if peer is None:
+        return -1
+    size = struct.calcsize("3i")
+    _, user, _ = struct.unpack("3i", peer.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size))
+    return int(user)
+
+
+def _require_operator(request: web.Request) -> None:
+    user = _user_id(request)
+    if user not in {0, os.geteuid()}:
+        raise NotPermittedError(f"user id {user} may look but not change", hint="try as root")

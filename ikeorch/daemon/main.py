@@ -1,0 +1,130 @@
+"""The composition root: make the parts of ikeorchd, run them, stop them.
+
+A stop of the daemon, wanted or not, tears nothing down: tunnels, routes and groups stay as they are (D5).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import fcntl
+import os
+import signal
+from dataclasses import dataclass
+from pathlib import Path
+
+import structlog
+
+from ikeorch.adapters.kernel.adapter import KernelAdapter
+from ikeorch.adapters.probe.prober import Prober
+from ikeorch.adapters.vici.adapter import CharonAdapter, CharonEvent
+from ikeorch.config.loader import LoadedConfig, read_config
+from ikeorch.core.ids import TunnelId
+from ikeorch.daemon.api import Api
+from ikeorch.daemon.config_file import ConfigFile
+from ikeorch.daemon.reconciler import Reconciler
+from ikeorch.errors import IkeorchError, NotPermittedError
+from ikeorch.store.database import Store
+
+_log = structlog.get_logger("ikeorch.daemon")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """Where the daemon finds and leaves things.
+
+    Attributes:
+        config: the configuration file.
+        state: folder of the database and of the guard's saved rules.
+        socket: the API's socket; its folder also holds the lock.
+    """
+
+    config: Path
+    state: Path
+    socket: Path
+
+
+def run_daemon(settings: Settings) -> None:
+    """Run ikeorchd until SIGTERM or SIGINT.
+
+    Raises:
+        IkeorchError: it cannot start: configuration refused, no permission, or another one runs.
+    """
+    loaded = read_config(settings.config)
+    with _only_one(settings.socket):
+        asyncio.run(_run(settings, loaded))
+
+
+@contextlib.contextmanager
+def _only_one(api_socket: Path):  # type: ignore[no-untyped-def] # noqa: ANN202
+    """Hold the lock that makes this the only daemon of its socket (I9)."""
+    path = api_socket.with_suffix(".lock")
+    try:
+        path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise NotPermittedError(
+            f"the lock cannot be made: {error.strerror}", where=str(path), hint="run the daemon as root"
+        ) from None
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise IkeorchError(
+                "another ikeorchd runs here", where=str(path), hint="stop it first: systemctl stop ikeorchd"
+            ) from None
+        yield
+    finally:
+        os.close(descriptor)
+
+
+async def _run(settings: Settings, loaded: LoadedConfig) -> None:
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    store = Store.open(settings.state / "ikeorch.db")
+    kernel = KernelAdapter(guard_file=settings.state / "guard.nft")
+    charon = CharonAdapter(loaded.spec.vici_socket)
+    config = ConfigFile(settings.config)
+    prober = Prober(lambda tunnel: reconciler.wake(f"first answer through {tunnel}"))
+    reconciler = Reconciler(loaded.spec, kernel=kernel, charon=charon, prober=prober, store=store)
+    api = Api(reconciler, config)
+    _log.info("daemon_started", gateway=loaded.spec.name, peers=len(loaded.spec.peers), config=str(settings.config))
+    tasks: list[asyncio.Task[None]] = []
+    try:
+        prober.start()
+        await api.start(settings.socket)
+        tasks = [
+            asyncio.create_task(reconciler.run(), name="reconciler"),
+            asyncio.create_task(charon.events(lambda event: reconciler.wake(_reason(event))), name="charon-events"),
+            asyncio.create_task(kernel.changes(lambda: reconciler.wake("kernel changed")), name="kernel-changes"),
+        ]
+        loop.add_signal_handler(signal.SIGHUP, lambda: tasks.append(loop.create_task(_reload(api))))
+        stopped = asyncio.create_task(stop.wait(), name="stop")
+        done, _ = await asyncio.wait([*tasks, stopped], return_when=asyncio.FIRST_COMPLETED)
+        for task in done:
+            task.result()
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await api.stop()
+        await prober.stop()
+        await charon.close()
+        await kernel.close()
+        store.close()
+        settings.socket.unlink(missing_ok=True)
+        _log.info("daemon_stopped", gateway=loaded.spec.name)
+
+
+def _reason(event: CharonEvent) -> str:
+    tunnel = TunnelId.from_connection(event.connection) if event.connection else None
+    return f"{event.kind} {tunnel}" if tunnel else f"charon {event.kind}"
+
+
+async def _reload(api: Api) -> None:
+    try:
+        await api.reload("SIGHUP")
+    except IkeorchError as error:
+        _log.error("config_refused", reason=str(error))

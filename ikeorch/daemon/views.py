@@ -1,0 +1,111 @@
+"""What the API shows, as plain JSON values. One function a view; every view carries `format_version`."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from typing import Any
+
+from ikeorch import __version__
+from ikeorch.core.plan import Action, describe_operation
+from ikeorch.core.status import TunnelStatus
+from ikeorch.daemon.reconciler import PassResult
+
+FORMAT_VERSION = 1
+Json = dict[str, Any]
+
+
+def status_view(result: PassResult) -> Json:
+    """The whole gateway: tunnels, peers and conditions."""
+    charon = result.actual.charon
+    return {
+        "format_version": FORMAT_VERSION,
+        "pass": result.number,
+        "gateway": {
+            "name": result.spec.name,
+            "site": result.spec.site,
+            "identity": result.spec.identity,
+            "version": __version__,
+        },
+        "charon": {"reachable": charon is not None, "version": charon.version if charon else None},
+        "settled": not result.planned and not result.failures,
+        "tunnels": [tunnel_view(tunnel) for tunnel in result.tunnels],
+        "peers": [
+            {
+                "name": peer.name,
+                "site": peer.site,
+                "identity": peer.identity,
+                "prefixes": [str(prefix) for prefix in peer.prefixes],
+                "tunnels": peer.tunnels.count,
+                "initiator": "us" if result.spec.initiates(peer) else "peer",
+            }
+            for peer in result.spec.peers
+        ],
+        "conditions": [
+            {
+                "code": condition.code.value,
+                "severity": condition.severity.value,
+                "subject": condition.subject,
+                "message": condition.message,
+                "hint": condition.hint,
+                "since": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(condition.since)),
+            }
+            for condition in result.conditions
+        ],
+    }
+
+
+def tunnel_view(tunnel: TunnelStatus) -> Json:
+    """One tunnel. SPIs are hexadecimal text, RTT milliseconds, ages seconds."""
+    plan, ike, child = tunnel.plan, tunnel.ike, tunnel.child
+    return {
+        "tunnel": str(plan.tunnel),
+        "peer": plan.tunnel.peer,
+        "index": plan.tunnel.index,
+        "state": tunnel.state.value,
+        "reason": tunnel.reason,
+        "path": {"uplink": plan.path.uplink, "local": str(plan.path.local), "remote": str(plan.path.remote)},
+        "interface": plan.interface,
+        "if_id": plan.if_id,
+        "mtu": plan.mtu,
+        "inner": [{"local": str(local), "remote": str(remote)} for local, remote in plan.inner],
+        "identities": {"local": plan.local_id, "remote": plan.remote_id},
+        "initiator": "us" if plan.initiator else "peer",
+        "suite": plan.suite,
+        "rtt_ms": None if tunnel.rtt is None else round(tunnel.rtt * 1000, 3),
+        "weight": tunnel.weight,
+        "ike": None
+        if ike is None
+        else {"id": ike.unique_id, "state": ike.state.value, "suite": ike.suite, "age": ike.age},
+        "child": None
+        if child is None
+        else {
+            "id": child.unique_id,
+            "state": child.state.value,
+            "suite": child.suite,
+            "spi_in": f"{child.spi_in:08x}",
+            "spi_out": f"{child.spi_out:08x}",
+            "age": child.age,
+        },
+        "bytes_in": child.bytes_in if child else 0,
+        "bytes_out": child.bytes_out if child else 0,
+        "packets_in": child.packets_in if child else 0,
+        "packets_out": child.packets_out if child else 0,
+    }
+
+
+def plan_view(actions: Iterable[Action]) -> Json:
+    """What a pass would do, in order."""
+    return {
+        "format_version": FORMAT_VERSION,
+        "actions": [
+            {
+                "symbol": action.symbol.value,
+                "action": describe_operation(action.operation),
+                "reason": action.reason,
+                "impact": action.impact.value,
+                "tunnel": str(action.tunnel) if action.tunnel else None,
+            }
+            for action in actions
+        ],
+    }
