@@ -32,6 +32,7 @@ from ikeorch.core.kernel_state import (
     Sysctl,
     UnderlayRoute,
     XfrmInterface,
+    collapse_networks,
 )
 from ikeorch.core.mtu import inner_mtu
 from ikeorch.core.paths import UnderlayPath, inner_addresses, tunnel_identities, underlay_paths
@@ -218,7 +219,7 @@ def needed_sysctls(spec: GatewaySpec, allocations: Allocations) -> Iterable[Sysc
 
 
 def _guard(spec: GatewaySpec, tunnels: Iterable[TunnelPlan]) -> Guard:
-    accepted = {peer.name: tuple(sorted(peer.accept, key=_network_order)) for peer in spec.peers}
+    accepted = {peer.name: collapse_networks(peer.accept) for peer in spec.peers}
     return Guard(
         uplinks=tuple(sorted({uplink.interface for uplink in spec.uplinks})),
         tunnels=tuple(
@@ -227,7 +228,7 @@ def _guard(spec: GatewaySpec, tunnels: Iterable[TunnelPlan]) -> Guard:
                 key=lambda entry: entry.interface,
             )
         ),
-        prefixes=tuple(sorted(spec.prefixes, key=_network_order)),
+        prefixes=collapse_networks(spec.prefixes),
     )
 
 

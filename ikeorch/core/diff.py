@@ -7,7 +7,6 @@ carries our mark ever appears in an actual state.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 
 from ikeorch.core.actual import Actual
 from ikeorch.core.charon_state import CharonState
@@ -15,6 +14,8 @@ from ikeorch.core.desired import Desired
 from ikeorch.core.ids import CONNECTION_PREFIX, TunnelId
 from ikeorch.core.kernel_state import (
     Guard,
+    GuardPeer,
+    IPNetwork,
     KernelObject,
     KernelState,
     NextHop,
@@ -24,6 +25,7 @@ from ikeorch.core.kernel_state import (
     Sysctl,
     UnderlayRoute,
     XfrmInterface,
+    collapse_networks,
 )
 from ikeorch.core.plan import (
     Action,
@@ -120,21 +122,15 @@ def _diff_guard(wanted: Guard, found: Guard | None) -> Iterable[Action]:
 
 def _union(left: Guard, right: Guard) -> Guard:
     """Both guards' members; of an interface that both name, the sources of both."""
-    sources: dict[str, tuple[object, ...]] = {}
+    sources: dict[str, tuple[IPNetwork, ...]] = {}
     for entry in (*left.tunnels, *right.tunnels):
-        known = sources.get(entry.interface, ())
-        sources[entry.interface] = (*known, *(source for source in entry.sources if source not in known))
-    by_name = {entry.interface: entry for entry in (*left.tunnels, *right.tunnels)}
-    order = {text: network for guard in (left, right) for text, network in ((str(p), p) for p in guard.prefixes)}
+        sources[entry.interface] = (*sources.get(entry.interface, ()), *entry.sources)
     return Guard(
         uplinks=tuple(sorted({*left.uplinks, *right.uplinks})),
         tunnels=tuple(
-            replace(by_name[name], sources=tuple(sorted(found, key=str)))  # type: ignore[arg-type]
-            if len(found) != len(by_name[name].sources)
-            else by_name[name]
-            for name, found in sorted(sources.items())
+            GuardPeer(interface=name, sources=collapse_networks(found)) for name, found in sorted(sources.items())
         ),
-        prefixes=tuple(sorted(order.values(), key=lambda net: (net.version, int(net.network_address), net.prefixlen))),
+        prefixes=collapse_networks((*left.prefixes, *right.prefixes)),
     )
 
 

@@ -8,10 +8,18 @@ protocol number, the guard by its table's name. Sysctls have no owner; the ones 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from ipaddress import IPv4Address, IPv4Interface, IPv4Network, IPv6Address, IPv6Interface, IPv6Network
+from ipaddress import (
+    IPv4Address,
+    IPv4Interface,
+    IPv4Network,
+    IPv6Address,
+    IPv6Interface,
+    IPv6Network,
+    collapse_addresses,
+)
 from typing import TypeAlias
 
 from ikeorch.core.ids import TunnelId
@@ -197,13 +205,21 @@ class Sysctl:
         return ("sysctl", self.name)
 
 
+def collapse_networks(networks: Iterable[IPNetwork]) -> tuple[IPNetwork, ...]:
+    """The same addresses in the fewest networks, IPv4 first, sorted: the one form in which the guard holds them."""
+    known = list(networks)
+    version4 = collapse_addresses(network for network in known if isinstance(network, IPv4Network))
+    version6 = collapse_addresses(network for network in known if isinstance(network, IPv6Network))
+    return (*version4, *version6)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GuardPeer:
     """What one tunnel's interface may deliver.
 
     Attributes:
         interface: the XFRM interface.
-        sources: the peer's accepted source prefixes.
+        sources: the peer's accepted source prefixes, collapsed.
     """
 
     interface: str
@@ -217,7 +233,7 @@ class Guard:
     Attributes:
         uplinks: device names; only ESP, IKE and needed ICMP pass there, nothing is forwarded in clear.
         tunnels: the XFRM interfaces and their accepted sources, sorted by interface.
-        prefixes: what this site offers; only these are reachable from a tunnel.
+        prefixes: what this site offers, collapsed; only these are reachable from a tunnel.
     """
 
     uplinks: tuple[str, ...] = ()

@@ -25,7 +25,8 @@ DEADLINE = 10.0
 PUT = NLM_F_REQUEST | NLM_F_ACK | NLM_F_CREATE | NLM_F_REPLACE
 DELETE = NLM_F_REQUEST | NLM_F_ACK
 
-Message = dict[str, Any]
+Message = Any
+"""A decoded netlink message of pyroute2: a dict with `get` and `get_nested` for attributes."""
 
 
 def errno_name(number: int) -> str:

@@ -1,0 +1,1 @@
+"""Files that are installed or loaded as they are: the guard, charon's configuration, units."""
