@@ -197,7 +197,7 @@ class Sysctl:
 
     name: str
     value: str
-    required: bool = True
+    required: bool = field(default=True, compare=False)
 
     @property
     def key(self) -> ObjectKey:

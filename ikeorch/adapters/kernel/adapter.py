@@ -67,8 +67,9 @@ class KernelAdapter:
         if self._resilient is None:
             last = Kind.NEXT_HOP.bounds[1]
             self._resilient = await routing.has_resilient_groups(self._netlink, last + 1)
-        names, mtus, interfaces = await links.read_links(self._netlink)
-        objects: list[KernelObject] = [*interfaces]
+        found_links = await links.read_links(self._netlink)
+        names = found_links.names
+        objects: list[KernelObject] = [*found_links.owned]
         objects.extend(await routing.read_rules(self._netlink))
         objects.extend(await routing.read_routes(self._netlink, names))
         objects.extend(await routing.read_next_hops(self._netlink, names))
@@ -82,7 +83,7 @@ class KernelAdapter:
         return KernelState(
             objects={entry.key: entry for entry in objects},
             resilient=self._resilient,
-            devices=mtus,
+            devices=found_links.mtus,
         )
 
     async def ensure(self, obj: KernelObject) -> None:

@@ -4,35 +4,61 @@ from __future__ import annotations
 
 import errno
 import socket
+from dataclasses import dataclass
 from ipaddress import ip_interface
 
 from ikeorch.adapters.kernel.netlink import Message, Netlink, NetlinkRefusedError
 from ikeorch.core.ids import TunnelId
 from ikeorch.core.kernel_state import IPInterface, XfrmInterface
-from ikeorch.errors import ForeignObjectError
+from ikeorch.errors import ForeignObjectError, KernelError
 
 IFF_UP = 1
 IFA_F_NODAD = 0x02
 SCOPE_LINK = 253
 
 
-async def read_links(netlink: Netlink) -> tuple[dict[int, str], dict[str, int], list[XfrmInterface]]:
-    """All network devices.
+@dataclass(frozen=True, slots=True)
+class Links:
+    """All network devices of the namespace.
 
-    Returns:
-        Names by index, MTUs by name, and the XFRM interfaces that carry our alias.
+    Attributes:
+        names: by index.
+        mtus: bytes, by name.
+        owned: the XFRM interfaces that carry our alias.
+        unmarked: by name, XFRM interfaces that were never up and have no alias at all: perhaps ours, half made.
     """
+
+    names: dict[int, str]
+    mtus: dict[str, int]
+    owned: list[XfrmInterface]
+    unmarked: dict[str, int]
+
+    def index(self, name: str) -> int | None:
+        """Index of a device."""
+        return next((index for index, present in self.names.items() if present == name), None)
+
+
+async def read_links(netlink: Netlink) -> Links:
+    """All network devices."""
     links = await netlink.call("links", "get_links")
     names = {int(link["index"]): str(link.get("ifname")) for link in links}
     mtus = {str(link.get("ifname")): int(link.get("mtu") or 0) for link in links}
-    owned = [link for link in links if _kind(link) == "xfrm" and _tunnel(link) is not None]
+    xfrm = [link for link in links if _kind(link) == "xfrm"]
+    owned = [link for link in xfrm if _tunnel(link) is not None]
+    unmarked = {
+        str(link.get("ifname")): _if_id(link) for link in xfrm if not link.get("ifalias") and not link["flags"] & IFF_UP
+    }
     addresses: dict[int, list[IPInterface]] = {}
     if owned:
         for entry in await netlink.call("addresses", "get_addr"):
             if entry["scope"] != SCOPE_LINK:
                 text = entry.get("local") or entry.get("address")
                 addresses.setdefault(int(entry["index"]), []).append(ip_interface(f"{text}/{entry['prefixlen']}"))
-    return names, mtus, [_interface(link, names, addresses) for link in owned]
+    return Links(names, mtus, [_interface(link, names, addresses) for link in owned], unmarked)
+
+
+def _if_id(link: Message) -> int:
+    return int(link.get_nested("linkinfo", "data").get("xfrm_if_id") or 0)
 
 
 def _interface(link: Message, names: dict[int, str], addresses: dict[int, list[IPInterface]]) -> XfrmInterface:
@@ -43,7 +69,7 @@ def _interface(link: Message, names: dict[int, str], addresses: dict[int, list[I
     return XfrmInterface(
         name=str(link.get("ifname")),
         tunnel=tunnel,
-        if_id=int(data.get("xfrm_if_id") or 0),
+        if_id=_if_id(link),
         underlay=names.get(int(data.get("xfrm_link") or 0), ""),
         mtu=int(link.get("mtu") or 0),
         addresses=tuple(sorted(found, key=lambda address: (address.version, int(address.ip)))),
@@ -68,30 +94,17 @@ async def ensure_interface(netlink: Netlink, wanted: XfrmInterface) -> None:
         ForeignObjectError: an interface of that name or if_id is not ours.
         KernelError: the underlay device is missing, or the kernel refuses.
     """
-    names, _, owned = await read_links(netlink)
-    indices = {name: index for index, name in names.items()}
-    found = next((entry for entry in owned if entry.name == wanted.name), None)
-    if found is None and wanted.name in indices:
-        raise ForeignObjectError(
-            f"an interface {wanted.name} exists that is not ours",
-            where=wanted.name,
-            hint=f"remove it, or give it the alias {wanted.tunnel.alias!r} if it is",
-        )
+    links = await read_links(netlink)
+    found = next((entry for entry in links.owned if entry.name == wanted.name), None)
     if found is not None and (found.if_id != wanted.if_id or found.underlay != wanted.underlay):
-        await netlink.call(f"interface {wanted.name}", "link", "del", index=indices[wanted.name])
+        await remove_interface(netlink, wanted.name)
+        links = await read_links(netlink)
         found = None
     if found is None:
-        if wanted.underlay not in indices:
-            raise ForeignObjectError(
-                f"there is no network device {wanted.underlay} for {wanted.name}",
-                where=wanted.underlay,
-                hint="check the cable and driver, or gateway.uplinks[].interface",
-            )
-        await _create(netlink, wanted, indices[wanted.underlay])
-        names, _, owned = await read_links(netlink)
-        indices = {name: index for index, name in names.items()}
-        found = next(entry for entry in owned if entry.name == wanted.name)
-    index = indices[wanted.name]
+        found = await _create(netlink, wanted, links)
+        links = await read_links(netlink)
+    index = links.index(wanted.name)
+    assert index is not None
     subject = f"interface {wanted.name}"
     if found.tunnel != wanted.tunnel:
         await netlink.call(subject, "link", "set", index=index, ifalias=wanted.tunnel.alias)
@@ -102,19 +115,37 @@ async def ensure_interface(netlink: Netlink, wanted: XfrmInterface) -> None:
         await netlink.call(subject, "link", "set", index=index, state="up" if wanted.up else "down")
 
 
-async def _create(netlink: Netlink, wanted: XfrmInterface, underlay: int) -> None:
-    """Create it with its mark of ownership in one request: there is never an interface of ours without one."""
+async def _create(netlink: Netlink, wanted: XfrmInterface, links: Links) -> XfrmInterface:
+    """Create it down, then mark it: an interface that a crash left between the two is recognised and taken.
+
+    The kernel takes no alias at creation (rtnl_create_link), so the two cannot be one request.
+    """
+    underlay = links.index(wanted.underlay)
+    if underlay is None:
+        raise KernelError(
+            f"there is no network device {wanted.underlay} for {wanted.name}",
+            where=wanted.underlay,
+            hint="check the cable and driver, or gateway.uplinks[].interface",
+        )
+    subject = f"interface {wanted.name}"
+    half_made = links.unmarked.get(wanted.name) == wanted.if_id
+    if links.index(wanted.name) is not None and not half_made:
+        raise ForeignObjectError(
+            f"an interface {wanted.name} exists that is not ours",
+            where=wanted.name,
+            hint=f"remove it, or give it the alias {wanted.tunnel.alias!r} if it is",
+        )
     try:
+        if half_made:
+            await netlink.call(subject, "link", "del", index=links.index(wanted.name))
         await netlink.call(
-            f"interface {wanted.name}",
+            subject,
             "link",
             "add",
             ifname=wanted.name,
             kind="xfrm",
             xfrm_link=underlay,
             xfrm_if_id=wanted.if_id,
-            ifalias=wanted.tunnel.alias,
-            mtu=wanted.mtu,
         )
     except NetlinkRefusedError as error:
         if error.number != errno.EEXIST:
@@ -124,6 +155,9 @@ async def _create(netlink: Netlink, wanted: XfrmInterface, underlay: int) -> Non
             where=wanted.name,
             hint="find it with `ip -d link show type xfrm` and remove it",
         ) from None
+    index = (await read_links(netlink)).index(wanted.name)
+    await netlink.call(subject, "link", "set", index=index, ifalias=wanted.tunnel.alias)
+    return next(entry for entry in (await read_links(netlink)).owned if entry.name == wanted.name)
 
 
 async def _set_addresses(netlink: Netlink, index: int, found: XfrmInterface, wanted: XfrmInterface) -> None:
@@ -141,7 +175,7 @@ async def _set_addresses(netlink: Netlink, index: int, found: XfrmInterface, wan
 
 async def remove_interface(netlink: Netlink, name: str) -> None:
     """Remove an interface of ours; one that is not there, or not ours, is left."""
-    names, _, owned = await read_links(netlink)
-    for index, present in names.items():
-        if present == name and any(entry.name == name for entry in owned):
-            await netlink.call(f"interface {name}", "link", "del", index=index)
+    links = await read_links(netlink)
+    index = links.index(name)
+    if index is not None and any(entry.name == name for entry in links.owned):
+        await netlink.call(f"interface {name}", "link", "del", index=index)

@@ -6,8 +6,9 @@ Layouts: include/uapi/linux/nexthop.h and include/uapi/linux/rtnetlink.h.
 from __future__ import annotations
 
 import struct
+from typing import Any
 
-from pyroute2.netlink import nlmsg
+from pyroute2.netlink import NLA_F_NESTED, nla, nlmsg
 from pyroute2.netlink.rtnl.rtmsg import rtmsg
 
 from ikeorch.core.kernel_state import Member
@@ -20,9 +21,6 @@ GROUP_RESILIENT = 1
 
 _GROUP_ENTRY = struct.Struct("=I B B H")
 """struct nexthop_grp: id, weight - 1, its high byte (Linux 6.12 and later), reserved."""
-_ATTRIBUTE = struct.Struct("=H H")
-_RES_BUCKETS = 1
-_RES_IDLE_TIMER = 2
 _CLOCK_TICKS = 100
 """Timers of a resilient group are told in clock_t, USER_HZ a second."""
 
@@ -43,9 +41,20 @@ class NextHopMessage(nlmsg):  # type: ignore[misc]
         (9, "NHA_GROUPS", "flag"),
         (10, "NHA_MASTER", "uint32"),
         (11, "NHA_FDB", "flag"),
-        (12, "NHA_RES_GROUP", "cdata"),
+        (12, "NHA_RES_GROUP", "resilience"),
         (13, "NHA_RES_BUCKET", "cdata"),
     )
+
+    class resilience(nla):  # type: ignore[misc] # noqa: N801 - pyroute2 looks it up by this name
+        """Settings of a resilient group; strict validation asks for the nested flag."""
+
+        nla_flags = NLA_F_NESTED
+        nla_map = (
+            (1, "NHA_RES_GROUP_BUCKETS", "uint16"),
+            (2, "NHA_RES_GROUP_IDLE_TIMER", "uint32"),
+            (3, "NHA_RES_GROUP_UNBALANCED_TIMER", "uint32"),
+            (4, "NHA_RES_GROUP_UNBALANCED_TIME", "uint64"),
+        )
 
 
 class RouteMessage(rtmsg):  # type: ignore[misc]
@@ -70,21 +79,14 @@ def decode_members(value: bytes) -> tuple[Member, ...]:
     return tuple(sorted(members, key=lambda member: member.next_hop))
 
 
-def encode_resilience(buckets: int, idle_timer: int) -> bytes:
+def encode_resilience(buckets: int, idle_timer: int) -> dict[str, object]:
     """The value of NHA_RES_GROUP: number of buckets, and the idle timer in seconds."""
-    count = _ATTRIBUTE.pack(6, _RES_BUCKETS) + struct.pack("=H 2x", buckets)
-    timer = _ATTRIBUTE.pack(8, _RES_IDLE_TIMER) + struct.pack("=I", idle_timer * _CLOCK_TICKS)
-    return count + timer
+    return {
+        "attrs": [("NHA_RES_GROUP_BUCKETS", buckets), ("NHA_RES_GROUP_IDLE_TIMER", idle_timer * _CLOCK_TICKS)],
+    }
 
 
-def decode_resilience(value: bytes) -> tuple[int, int]:
+def decode_resilience(value: Any) -> tuple[int, int]:  # noqa: ANN401 - pyroute2's nested attribute
     """Buckets and idle timer (seconds) of NHA_RES_GROUP; zeros for what is not there."""
-    found = {}
-    offset = 0
-    while offset + _ATTRIBUTE.size <= len(value):
-        length, kind = _ATTRIBUTE.unpack_from(value, offset)
-        if length < _ATTRIBUTE.size:
-            break
-        found[kind & 0x3FFF] = int.from_bytes(value[offset + _ATTRIBUTE.size : offset + length], "little")
-        offset += (length + 3) & ~3
-    return found.get(_RES_BUCKETS, 0), found.get(_RES_IDLE_TIMER, 0) // _CLOCK_TICKS
+    buckets = value.get("NHA_RES_GROUP_BUCKETS") or 0
+    return int(buckets), int(value.get("NHA_RES_GROUP_IDLE_TIMER") or 0) // _CLOCK_TICKS

@@ -45,7 +45,7 @@ class Netlink:
         """Close the socket."""
         if self._socket is not None:
             socket, self._socket = self._socket, None
-            await socket.close()
+            socket.close()
 
     async def _open(self) -> AsyncIPRoute:
         if self._socket is None:

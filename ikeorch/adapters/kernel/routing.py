@@ -42,6 +42,7 @@ SCOPE_UNIVERSE = 0
 SCOPE_LINK = 253
 RTNH_F_ONLINK = 4
 TO_TABLE = 1
+LOOPBACK = 1
 GONE = {errno.ENOENT, errno.ESRCH, errno.ENODEV, errno.EADDRNOTAVAIL, errno.EINVAL}
 """What the kernel answers when a rule, route or next hop is not there (any more)."""
 
@@ -190,7 +191,7 @@ async def read_next_hops(netlink: Netlink, names: dict[int, str]) -> list[NextHo
         if group:
             buckets, idle = (0, 0)
             if entry.get("NHA_GROUP_TYPE") == GROUP_RESILIENT:
-                buckets, idle = decode_resilience(bytes(entry.get("NHA_RES_GROUP") or b""))
+                buckets, idle = decode_resilience(entry.get("NHA_RES_GROUP"))
             members = decode_members(bytes(group))
             found.append(NextHopGroup(id=number, members=members, buckets=buckets, idle_timer=idle))
         else:
@@ -260,7 +261,7 @@ def _next_hop_message(number: int) -> NextHopMessage:
 
 
 async def has_resilient_groups(netlink: Netlink, probe_id: int) -> bool:
-    """Whether the kernel offers resilient groups (Linux 5.13 and later): a group is made over a blackhole and removed.
+    """Whether the kernel offers resilient groups (Linux 5.13 and later): one is made over the loopback and removed.
 
     Args:
         netlink: the socket.
@@ -268,7 +269,7 @@ async def has_resilient_groups(netlink: Netlink, probe_id: int) -> bool:
     """
     hop = _next_hop_message(probe_id)
     hop["nh_family"] = socket.AF_INET
-    hop["attrs"].append(("NHA_BLACKHOLE", True))
+    hop["attrs"].append(("NHA_OIF", LOOPBACK))
     group = _next_hop_message(probe_id + 1)
     # struct nexthop_grp of the one member, then the type and its settings
     group["attrs"].append(("NHA_GROUP", probe_id.to_bytes(4, "little") + b"\0\0\0\0"))
