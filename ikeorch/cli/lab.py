@@ -30,7 +30,7 @@ def lab() -> None:
 )
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
 @click.pass_context
-def run(
+def run(  # noqa: PLR0917 - click passes them by name
     ctx: click.Context, command: tuple[str, ...], cpu: int | None, memory: int, timeout: float, on: str, share: Path
 ) -> None:
     """Run COMMAND on a lab kernel; its output and exit code are passed through."""
