@@ -170,7 +170,7 @@ class CharonState:
 
     Attributes:
         version: such as ``5.9.8``.
-        started: charon's own start (``stats`` uptime.since), as text; another text means another process, which
+        started: names the charon process (id and start, as text); another text means another process, which
             knows none of the connections and keys that were loaded before.
         connections: names of all loaded connections, ours and foreign.
         loaded: what this adapter loaded into *this* charon process, by connection name; after a reconnect to the

@@ -91,7 +91,7 @@ class Api:
     async def _reload(self, request: web.Request) -> web.Response:
         _require_operator(request)
         loaded = await self.reload("reload by API")
-        return web.json_response(_changed(loaded, changed=True))
+        return web.json_response(self._changed(loaded, changed=True))
 
     async def reload(self, reason: str) -> LoadedConfig:
         """Read the file again and put it in force; one that is refused leaves the old one in force.
@@ -157,7 +157,7 @@ class Api:
         if changed or loaded.spec != self._reconciler.spec:
             _log.info("config_changed", peer=peer, uid=_user_id(request), request=f"{request.method} {request.path}")
             self._reconciler.set_spec(loaded.spec, "configuration changed")
-        answer = _changed(loaded, changed=changed)
+        answer = self._changed(loaded, changed=changed)
         answer["peer"] = peer
         known = loaded.spec.peer(peer)
         if known is not None:
@@ -168,13 +168,12 @@ class Api:
                 answer["peer_block"] = f"# {error}\n"
         return web.json_response(answer)
 
-
-def _changed(loaded: LoadedConfig, *, changed: bool) -> Json:
-    return {
-        "format_version": FORMAT_VERSION,
-        "changed": changed,
-        "warnings": [warning.render("") for warning in loaded.warnings],
-    }
+    def _changed(self, loaded: LoadedConfig, *, changed: bool) -> Json:
+        return {
+            "format_version": FORMAT_VERSION,
+            "changed": changed,
+            "warnings": [warning.render(str(self._config.path)) for warning in loaded.warnings],
+        }
 
 
 @web.middleware

@@ -337,20 +337,9 @@ class Reconciler:
         self, result: PassResult, done: tuple[Action, ...], reasons: Sequence[str], duration_seconds: float
     ) -> None:
         for action in done:
-            _log.info(
-                "action_done",
-                action=f"{action.symbol.value} {describe_operation(action.operation)}",
-                reason=action.reason,
-                tunnel=str(action.tunnel) if action.tunnel else None,
-                impact=action.impact.value if action.impact is not Impact.NONE else None,
-            )
+            _log.info("action_done", **_described(action))
         for failure in result.failures:
-            _log.warning(
-                "action_failed",
-                action=describe_operation(failure.action.operation),
-                reason=str(failure.error),
-                tunnel=str(failure.action.tunnel) if failure.action.tunnel else None,
-            )
+            _log.warning("action_failed", **_described(failure.action), error=str(failure.error))
         log = _log.info if done or result.failures else _log.debug
         log(
             "pass_finished",
@@ -368,6 +357,16 @@ async def _attempt(look: Callable[[], Awaitable[T]], code: Code, found: list[Con
     except IkeorchError as error:
         found.append(Condition(code=code, subject="", message=str(error)))
         return None
+
+
+def _described(action: Action) -> dict[str, str]:
+    """The action's keys of a log line, without those that say nothing."""
+    keys = {"action": f"{action.symbol.value} {describe_operation(action.operation)}", "reason": action.reason}
+    if action.tunnel is not None:
+        keys["tunnel"] = str(action.tunnel)
+    if action.impact is not Impact.NONE:
+        keys["impact"] = action.impact.value
+    return keys
 
 
 def _failed(failure: Failure) -> Condition:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 
 from ikeorch.adapters.vici.convert import to_ike_sas, to_load_conn
@@ -16,6 +17,8 @@ from ikeorch.core.secret import Secret
 from ikeorch.errors import CharonRefusedError, CharonUnreachableError, IkeorchError
 
 EVENTS = ("ike-updown", "child-updown", "ike-rekey", "child-rekey", "ike-update")
+SINCE_FORMAT = "%b %d %H:%M:%S %Y"
+SINCE_TOLERANCE = 2.0
 RECONNECT_FIRST = 0.1
 RECONNECT_CAP = 2.0
 
@@ -62,8 +65,8 @@ class CharonAdapter:
         """
         version = await self._snapshots.request("version")
         stats = await self._snapshots.request("stats")
-        started = _text(_section(stats, "uptime"), "since")
-        if started != self._started:
+        started = f"{self._snapshots.peer_pid} since {_text(_section(stats, 'uptime'), 'since')}"
+        if not same_process(started, self._started):
             self._started = started
             self._loaded = {}
         connections = await self._snapshots.stream("list-conns", "list-conn")
@@ -73,7 +76,7 @@ class CharonAdapter:
         sas = await self._snapshots.stream("list-sas", "list-sa", {"noblock": "yes"})
         return CharonState(
             version=_text(version, "version"),
-            started=started,
+            started=self._started,
             connections=names,
             loaded={name: connection for name, connection in self._loaded.items() if name in names},
             authorities=frozenset(name for message in authorities for name in message),
@@ -159,6 +162,21 @@ class CharonAdapter:
                 connected = False
             await asyncio.sleep(pause)
             pause = min(pause * 2, RECONNECT_CAP)
+
+
+def same_process(left: str, right: str) -> bool:
+    """Whether two ``PID since TIME`` texts mean one charon.
+
+    charon computes the time anew in each answer, from two clocks, and it wavers by a second.
+    """
+    pids, times = zip(*(text.partition(" since ")[::2] for text in (left, right)), strict=True)
+    if pids[0] != pids[1]:
+        return False
+    try:
+        first, second = (datetime.strptime(text, SINCE_FORMAT).replace(tzinfo=UTC) for text in times)
+    except ValueError:
+        return times[0] == times[1]
+    return abs((first - second).total_seconds()) <= SINCE_TOLERANCE
 
 
 def _section(message: Section, key: str) -> Section:
