@@ -7,7 +7,6 @@ unpinned, everything in it is four times slower.
 
 from __future__ import annotations
 
-import ctypes
 import os
 import shlex
 import shutil
@@ -24,12 +23,12 @@ from typing import IO, Self
 from lab.channel import Channel
 from lab.control import LabError
 from lab.kernel.find import find_kernel
+from lab.namespaces import die_with_parent
 from lab.state import claim_folder, state_folder, try_lock
 
 REPO = Path(__file__).resolve().parent.parent
 BOOT_SECONDS = 60.0
 HALT_SECONDS = 10.0
-_PR_SET_PDEATHSIG = 1
 _ST_NOEXEC = 8
 
 
@@ -86,11 +85,6 @@ def claim_cpu(wanted: int | None) -> tuple[int, IO[str] | None]:
         if lock is not None:
             return cpu, lock
     return usable[os.getpid() % len(usable)], None
-
-
-def die_with_parent() -> None:
-    """Arrange that the calling process is killed when its parent ends, however that ends (see prctl(2))."""
-    ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
 
 
 class Guest:

@@ -12,8 +12,9 @@ from types import FrameType, TracebackType
 from typing import Self
 
 from lab.channel import Channel, Streams, run_command
-from lab.guest import BOOT_SECONDS, HALT_SECONDS, REPO, Guest, GuestOptions, die_with_parent
+from lab.guest import BOOT_SECONDS, HALT_SECONDS, REPO, Guest, GuestOptions
 from lab.kernel.find import host_can
+from lab.namespaces import die_with_parent
 from lab.wire import Start
 
 KEPT = ("PATH", "LANG", "LC_ALL", "TERM", "CI", "NO_COLOR", "COLUMNS", "PYTEST_ADDOPTS")

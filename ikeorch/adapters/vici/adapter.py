@@ -176,7 +176,7 @@ def same_process(left: str, right: str) -> bool:
         first, second = (datetime.strptime(text, SINCE_FORMAT).replace(tzinfo=UTC) for text in times)
     except ValueError:
         return times[0] == times[1]
-    return abs((first - second).total_seconds()) <= SINCE_TOLERANCE
+    return bool(abs((first - second).total_seconds()) <= SINCE_TOLERANCE)
 
 
 def _section(message: Section, key: str) -> Section:
