@@ -169,14 +169,16 @@ def same_process(left: str, right: str) -> bool:
 
     charon computes the time anew in each answer, from two clocks, and it wavers by a second.
     """
-    pids, times = zip(*(text.partition(" since ")[::2] for text in (left, right)), strict=True)
-    if pids[0] != pids[1]:
+    left_pid, _, left_time = left.partition(" since ")
+    right_pid, _, right_time = right.partition(" since ")
+    if left_pid != right_pid:
         return False
     try:
-        first, second = (datetime.strptime(text, SINCE_FORMAT).replace(tzinfo=UTC) for text in times)
+        first = datetime.strptime(left_time, SINCE_FORMAT).replace(tzinfo=UTC)
+        second = datetime.strptime(right_time, SINCE_FORMAT).replace(tzinfo=UTC)
     except ValueError:
-        return times[0] == times[1]
-    return bool(abs((first - second).total_seconds()) <= SINCE_TOLERANCE)
+        return left_time == right_time
+    return abs((first - second).total_seconds()) <= SINCE_TOLERANCE
 
 
 def _section(message: Section, key: str) -> Section:
