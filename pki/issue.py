@@ -95,8 +95,8 @@ def issue_gateway(
             hint="ask for a shorter lifetime, or begin a new generation of the CA",
         )
     # a name that is longer than a common name may be stands in the SAN alone
-    common_name = [x509.NameAttribute(NameOID.COMMON_NAME, profile.identity)]
-    subject = common_name if len(profile.identity) <= COMMON_NAME_LIMIT else []
+    fits = len(profile.identity) <= COMMON_NAME_LIMIT
+    subject = [x509.NameAttribute(NameOID.COMMON_NAME, profile.identity)] if fits else []
     issuer_key = ca.extensions.get_extension_for_class(x509.SubjectKeyIdentifier).value
     builder = (
         x509.CertificateBuilder()

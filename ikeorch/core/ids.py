@@ -19,8 +19,8 @@ ROUTE_PROTOCOL = 73
 NAME_PATTERN = r"[a-z0-9](?:[a-z0-9-]{0,30}[a-z0-9])?"
 """Names of gateways, peers, sites and uplinks: a DNS label of at most 32 characters, lower case."""
 
-_CONNECTION = re.compile(rf"ikeorch\.({NAME_PATTERN})\.(0|[1-9]\d{{0,2}})")
-_TUNNEL = re.compile(rf"({NAME_PATTERN})/(0|[1-9]\d{{0,2}})")
+_CONNECTION = re.compile(rf"ikeorch\.({NAME_PATTERN})\.(0|[1-9][0-9]{{0,2}})")
+_TUNNEL = re.compile(rf"({NAME_PATTERN})/(0|[1-9][0-9]{{0,2}})")
 MAX_TUNNELS_PER_BUNDLE = 256
 MAX_IF_ID = 4294967293
 """The two ids above mean %unique and %unique-dir to charon (ipsec_types.h); 0 means none."""

@@ -15,7 +15,7 @@ BytesPerSecond = NewType("BytesPerSecond", float)
 
 _RATE_FACTORS = {"k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
 _TIME_FACTORS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
-_NUMBER = r"(\d{1,12}(?:\.\d{1,6})?)"
+_NUMBER = r"([0-9]{1,12}(?:\.[0-9]{1,6})?)"
 _RATE = re.compile(rf"{_NUMBER}([kMGT])(?:bit/s)?")
 _TIME = re.compile(rf"{_NUMBER}(ms|s|m|h|d)")
 _RATIO = re.compile(rf"{_NUMBER}%")

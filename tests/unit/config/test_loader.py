@@ -1,0 +1,179 @@
+"""A wrong configuration is refused with file, line, reason and hint; a right one says what it means."""
+
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ikeorch.config.loader import load_config, read_config
+from ikeorch.config.problems import InvalidConfigError
+from ikeorch.errors import ConfigError, IkeorchError
+from tests.examples import GATEWAY_A
+
+
+def problems(text: str) -> list[str]:
+    """What is wrong with a text."""
+    with pytest.raises(InvalidConfigError) as caught:
+        load_config(text, "gw.yaml")
+    return str(caught.value).splitlines()
+
+
+def test_the_reference_configuration_is_accepted() -> None:
+    """It means four tunnels with the written capacity."""
+    loaded = load_config(GATEWAY_A, "gw.yaml")
+    assert loaded.spec.peers[0].tunnels.count == 4
+    assert loaded.spec.peers[0].tunnels.capacity == 50 * 10**9
+    assert loaded.spec.peers[0].accept == loaded.spec.peers[0].prefixes
+
+
+def test_shared_address_pairs_are_a_warning() -> None:
+    """Network cards and providers hash by the outer addresses."""
+    (warning,) = load_config(GATEWAY_A, "gw.yaml").warnings
+    assert warning.render("gw.yaml").startswith(
+        "gw.yaml:22:15: peers[0].tunnels.count: 4 tunnels share 2 address pairs"
+    )
+
+
+BROKEN = [
+    # old text, new text, line of the complaint, words in it
+    ("asn: 65020", "asm: 65020", 18, "unknown key"),
+    ("    asn: 65020\n", "", 15, "peers[0].asn: is missing"),
+    ("count: 4", "cuont: 4", 22, "unknown key"),
+    ("capacity: 50G", "capacity: 50", 22, "not a rate"),
+    ("rekey_time: 4h", "rekey_time: 4", 22, "not a duration"),
+    ("rekey_time: 4h", "replay_window: 65536", 22, "less than or equal to 4096"),
+    ("rekey_time: 4h", "replay_window: 0", 22, "greater than or equal to 64"),
+    ("[192.0.2.1/24]", "[192.0.2.300/24]", 9, "no address with its prefix length"),
+    ("[192.0.2.1/24]", "[192.0.2.1]", 9, "no address with its prefix length"),
+    ("gateway: 192.0.2.254", "gateway: 192.0.3.254", 9, "in none of the uplink's networks"),
+    ("[198.51.100.1]", "[198.51.100.x]", 19, "no IP address"),
+    ("10.255.1.0/27", "10.255.1.1/27", 20, "did you mean 10.255.1.0/27"),
+    ("10.255.1.0/27", "10.255.1.0/29", None, ""),
+    ("count: 4", "count: 17", 20, "has room for 16 tunnels"),
+    ("count: 4", "count: 257", 22, "less than or equal to 256"),
+    ("count: 4", "count: '4'", 22, "valid integer"),
+    ("[10.2.0.0/16", "[10.1.128.0/17", 21, "overlaps 10.1.0.0/16 of site 'dc-a'"),
+    ("[10.2.0.0/16", "[198.51.0.0/16", 21, "the tunnel would run through itself"),
+    ("10.255.1.0/27", "10.1.2.0/27", 20, "overlaps 10.1.0.0/16"),
+    ("name: gw-b", "name: gw-a", 15, "this gateway's own name"),
+    ("name: gw-b", "name: GW_B", 15, "refused"),
+    ("site: dc-b", "site: dc-a", 16, "our own site"),
+    ("{name: isp2, interface: eth2", "{name: isp1, interface: eth2", 10, "stands already at gateway.uplinks[0].name"),
+    ("[198.51.101.1]", "[198.51.100.1]", 19, "stands already at"),
+    ("uplinks: [{name: isp1", "uplinks: [{name: isp9", None, ""),
+    ("suites", "suites", None, ""),
+    ("capacity: 50G", "suite: fast", 22, "there is no suite 'fast'"),
+    ("schema_version: 1", "schema_version: 2", 1, "schema_version"),
+    ("  site: dc-a\n", "  site: dc-a\n  site: dc-x\n", 5, "duplicate key"),
+    ("peers:\n", "peers: [\n", None, "YAML"),
+    ("interface: eth1", "interface: 'eth 1; reboot'", 9, "refused"),
+    ("name: gw-b", 'name: "gw-b\\nx"', 15, "refused"),
+]
+
+
+@pytest.mark.parametrize(("old", "new", "line", "words"), [case for case in BROKEN if case[3]])
+def test_each_fault_is_named_with_its_line(old: str, new: str, line: int | None, words: str) -> None:
+    """File, line, column, path and reason, in one line a fault."""
+    assert old in GATEWAY_A
+    found = problems(GATEWAY_A.replace(old, new, 1))
+    assert any(words in text and (line is None or text.startswith(f"gw.yaml:{line}:")) for text in found), found
+
+
+def test_all_faults_are_reported_at_once() -> None:
+    """Three faults, three lines, in the file's order."""
+    text = GATEWAY_A.replace("192.0.2.1/24", "x").replace("50G", "50").replace("asn: 65020", "asn: zero")
+    assert [entry.split(":")[1] for entry in problems(text)] == ["9", "18", "22"]
+
+
+SECOND_PEER = """\
+  - name: gw-c
+    site: dc-c
+    identity: gw-c.dc.example
+    asn: 65030
+    uplinks: [{name: isp1, addresses: [203.0.113.77]}]
+    inner: [10.255.2.0/27]
+    tunnels: {count: 2}
+"""
+
+
+def test_a_peer_is_named_once() -> None:
+    """Two peers of one name are refused at the second."""
+    text = GATEWAY_A + SECOND_PEER.replace("gw-c\n", "gw-b\n", 1)
+    assert any("the peer name 'gw-b' stands already at peers[0].name" in entry for entry in problems(text))
+
+
+def test_two_tunnels_with_one_identity_and_address_pair_are_refused() -> None:
+    """The responder could not tell them apart (D1), whatever their names and if_ids are."""
+    pair = "{local: us.example, remote: them.example}"
+    text = GATEWAY_A.replace("count: 4,", f"count: 4, identities: [{', '.join([pair] * 4)}],")
+    found = problems(text)
+    assert len(found) == 2
+    assert all("one address pair and one identity pair" in entry and "gw.yaml:22:" in entry for entry in found)
+
+
+def test_own_identities_on_one_address_pair_are_fine() -> None:
+    """Different identities are enough."""
+    pairs = ", ".join(f"{{local: us{index}, remote: them{index}}}" for index in range(4))
+    spec = load_config(GATEWAY_A.replace("count: 4,", f"count: 4, identities: [{pairs}],"), "gw.yaml").spec
+    assert spec.peers[0].tunnels.identities[3] == ("us3", "them3")
+
+
+def test_yes_and_no_are_words() -> None:
+    """YAML 1.2 reads them as text."""
+    spec = load_config(GATEWAY_A.replace("rekey_time: 4h", "mobike: yes"), "gw.yaml").spec
+    assert spec.peers[0].tunnels.mobike is True
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "- 1\n",
+        "a: &a [*a]\n",
+        "schema_version: 1\ngateway: 3\n",
+        "gateway: {name: [[[[[[[[[[[[[[[[[[[[]]]]]]]]]]]]]]]]]]]]}\n",
+        "x: &x [1,2,3,4,5,6,7,8]\ny: &y [*x,*x,*x,*x,*x,*x,*x,*x]\nz: &z [*y,*y,*y,*y,*y,*y,*y,*y]\n"
+        "w: &w [*z,*z,*z,*z,*z,*z,*z,*z]\nv: &v [*w,*w,*w,*w,*w,*w,*w,*w]\nu: [*v,*v,*v,*v,*v,*v,*v,*v]\n",
+        "!!python/object/apply:os.system [true]\n",
+        "? [a, b]\n: c\n",
+        "2001-01-01: x\n",
+        "\x00",
+        "a: b: c\n",
+    ],
+)
+def test_hostile_text_is_refused_with_a_reason(text: str) -> None:
+    """Recursion, bombs, tags and rubbish end in a report, never in a traceback."""
+    assert problems(text)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.text(max_size=300))
+def test_random_text_never_gives_a_traceback(text: str) -> None:
+    """Only our own error leaves the loader."""
+    with contextlib.suppress(InvalidConfigError):
+        load_config(text, "gw.yaml")
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.integers(0, len(GATEWAY_A) - 1), st.integers(0, 12), st.text(max_size=6))
+def test_a_damaged_configuration_never_gives_a_traceback(at: int, length: int, insert: str) -> None:
+    """Any cut and paste either loads or is refused with a line."""
+    with contextlib.suppress(InvalidConfigError):
+        load_config(GATEWAY_A[:at] + insert + GATEWAY_A[at + length :], "gw.yaml")
+
+
+def test_a_missing_file_says_what_to_do(tmp_path: Path) -> None:
+    """Not a traceback, but the path and the way out."""
+    with pytest.raises(ConfigError, match=r"nothing\.yaml: no such file; name it with --config"):
+        read_config(tmp_path / "nothing.yaml")
+
+
+def test_a_binary_file_is_refused(tmp_path: Path) -> None:
+    """The position of the first bad byte is named."""
+    (tmp_path / "x").write_bytes(b"a: \xff")
+    with pytest.raises(IkeorchError, match="not UTF-8 text at byte 3"):
+        read_config(tmp_path / "x")

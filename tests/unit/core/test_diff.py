@@ -1,0 +1,245 @@
+"""From configuration to plan: complete, ordered, idempotent, and nothing is deleted on a guess."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ikeorch.core.actual import Actual
+from ikeorch.core.charon_state import CharonState
+from ikeorch.core.desired import FLOOR_METRIC, ROUTE_METRIC, Desired, compute_desired, hash_seed
+from ikeorch.core.diff import diff_states
+from ikeorch.core.health import Verdict
+from ikeorch.core.ids import TunnelId
+from ikeorch.core.kernel_state import (
+    Guard,
+    KernelState,
+    NextHopGroup,
+    PrefixRoute,
+    SourceRule,
+    Sysctl,
+    UnderlayRoute,
+    XfrmInterface,
+)
+from ikeorch.core.plan import EnsureObject, LoadConnection, LoadKey, RemoveObject, UnloadConnection
+from ikeorch.core.spec import GatewaySpec
+from tests.examples import CREDENTIALS, allocations, gateway_a
+
+TUNNELS = tuple(TunnelId("gw-b", index) for index in range(4))
+ALL_UP = dict.fromkeys(TUNNELS, Verdict.UP)
+
+
+def desire(
+    spec: GatewaySpec | None = None,
+    verdicts: Mapping[TunnelId, Verdict] | None = None,
+    grouped: frozenset[TunnelId] = frozenset(),
+) -> Desired:
+    """The desired state of gateway A."""
+    spec = spec or gateway_a()
+    return compute_desired(
+        spec,
+        allocations(gateway_a()),
+        credentials=CREDENTIALS,
+        verdicts=verdicts or {},
+        grouped=grouped,
+        resilient=True,
+        underlay_mtu={"eth1": 1500, "eth2": 9000},
+    )
+
+
+def actual(desired: Desired) -> Actual:
+    """A world that is exactly as desired."""
+    assert desired.connections is not None
+    charon = CharonState(
+        version="5.9.8",
+        started="1",
+        connections=frozenset(desired.connections),
+        loaded=desired.connections,
+        authorities=frozenset({CREDENTIALS.ca_id}),
+        keys=frozenset({CREDENTIALS.key_id}),
+    )
+    return Actual(kernel=KernelState(objects=dict(desired.kernel)), charon=charon)
+
+
+EMPTY = Actual(kernel=KernelState(), charon=CharonState(version="5.9.8", started="1"))
+
+
+def test_every_tunnel_has_an_interface_with_its_own_if_id() -> None:
+    """Four tunnels, four if_ids, each on its uplink with the MTU that fits it."""
+    links = [entry for entry in desire().kernel.values() if isinstance(entry, XfrmInterface)]
+    assert [link.name for link in links] == ["ikx1", "ikx2", "ikx3", "ikx4"]
+    assert len({link.if_id for link in links}) == 4
+    assert [(link.underlay, link.mtu) for link in links] == [("eth1", 1446), ("eth2", 8946)] * 2
+
+
+def test_each_uplink_has_a_table_and_a_source_rule() -> None:
+    """IKE of the second uplink must not leave by the first (D3)."""
+    kernel = desire().kernel.values()
+    rules = [entry for entry in kernel if isinstance(entry, SourceRule)]
+    routes = [entry for entry in kernel if isinstance(entry, UnderlayRoute)]
+    assert [(str(rule.source), rule.table) for rule in rules] == [("192.0.2.1", 7301), ("203.0.113.1", 7302)]
+    assert {(route.table, str(route.destination), route.device) for route in routes} == {
+        (7301, "192.0.2.0/24", "eth1"),
+        (7301, "0.0.0.0/0", "eth1"),
+        (7302, "203.0.113.0/24", "eth2"),
+        (7302, "0.0.0.0/0", "eth2"),
+    }
+
+
+def test_an_unproven_bundle_has_only_the_unreachable_route() -> None:
+    """Make before break: a tunnel enters its group when packets proved it."""
+    kernel = desire().kernel.values()
+    assert not [entry for entry in kernel if isinstance(entry, NextHopGroup)]
+    routes = [entry for entry in kernel if isinstance(entry, PrefixRoute)]
+    assert [(str(route.destination), route.group, route.metric) for route in routes] == [
+        ("10.2.0.0/16", None, FLOOR_METRIC),
+        ("fd00:b::/48", None, FLOOR_METRIC),
+    ]
+
+
+def test_proven_tunnels_form_one_weighted_group_a_family() -> None:
+    """Equal capacities have equal weights; the route stands above the floor."""
+    desired = desire(verdicts=ALL_UP)
+    groups = [entry for entry in desired.kernel.values() if isinstance(entry, NextHopGroup)]
+    assert [[member.weight for member in group.members] for group in groups] == [[1, 1, 1, 1]] * 2
+    assert {entry.metric for entry in desired.kernel.values() if isinstance(entry, PrefixRoute) and entry.group} == {
+        ROUTE_METRIC
+    }
+    assert desired.weights == dict.fromkeys(TUNNELS, 1)
+
+
+def test_a_down_tunnel_leaves_the_group() -> None:
+    """Only the three others carry."""
+    desired = desire(verdicts={**ALL_UP, TUNNELS[1]: Verdict.DOWN}, grouped=frozenset(TUNNELS))
+    assert desired.weights == {TUNNELS[0]: 1, TUNNELS[1]: 0, TUNNELS[2]: 1, TUNNELS[3]: 1}
+
+
+def test_a_restarted_daemon_moves_no_flow() -> None:
+    """With no verdict yet, the tunnels that stand in the group stay in it, and nothing is to be done."""
+    before = desire(verdicts=ALL_UP)
+    world = actual(before)
+    assert world.grouped_tunnels() == frozenset(TUNNELS)
+    assert diff_states(desire(grouped=world.grouped_tunnels()), world) == ()
+
+
+def test_the_last_group_stays_when_every_tunnel_looks_dead() -> None:
+    """A group is never emptied on measurements alone (D6), and the site is named as held."""
+    desired = desire(verdicts=dict.fromkeys(TUNNELS, Verdict.DOWN), grouped=frozenset(TUNNELS[:2]))
+    assert [weight for weight in desired.weights.values() if weight] == [1, 1]
+    assert desired.held == {"dc-b"}
+
+
+def test_a_second_pass_does_nothing() -> None:
+    """What was desired and is there needs no action."""
+    for verdicts in ({}, ALL_UP):
+        desired = desire(verdicts=verdicts)
+        assert diff_states(desired, actual(desired)) == ()
+
+
+def test_an_empty_world_is_built_in_order() -> None:
+    """Link, then connection, then next hop, group and route; the guard stands before any link."""
+    plan = diff_states(desire(verdicts=ALL_UP), EMPTY)
+    kinds = [type(a.operation.target).__name__ for a in plan if isinstance(a.operation, EnsureObject)]
+    order = ["Guard", "XfrmInterface", "NextHop", "NextHopGroup", "PrefixRoute"]
+    assert [kinds.index(kind) for kind in order] == sorted(kinds.index(kind) for kind in order)
+    assert [action.step for action in plan] == sorted(action.step for action in plan)
+    assert sum(isinstance(action.operation, LoadConnection) for action in plan) == 4
+    assert sum(isinstance(action.operation, LoadKey) for action in plan) == 1
+
+
+def test_a_removed_peer_is_taken_down_in_order() -> None:
+    """Withdraw, group, next hop, connection, link; the guard closes last."""
+    plan = diff_states(desire(replace(gateway_a(), peers=())), actual(desire(verdicts=ALL_UP)))
+    kinds = [type(a.operation.target).__name__ for a in plan if isinstance(a.operation, RemoveObject)]
+    order = ["PrefixRoute", "NextHopGroup", "NextHop", "XfrmInterface"]
+    assert [kinds.index(kind) for kind in order] == sorted(kinds.index(kind) for kind in order)
+    assert sum(isinstance(action.operation, UnloadConnection) for action in plan) == 4
+    assert isinstance(plan[-1].operation, EnsureObject)
+    assert isinstance(plan[-1].operation.target, Guard)
+    assert not plan[-1].operation.target.tunnels
+
+
+def test_the_guard_is_widened_before_and_narrowed_after() -> None:
+    """While tunnels come and go at once, no packet of either is caught by the guard."""
+    spec = gateway_a()
+    fewer = replace(spec, peers=(replace(spec.peers[0], tunnels=replace(spec.peers[0].tunnels, count=2)),))
+    old = desire(fewer)
+    new = desire(replace(fewer, prefixes=()))
+    guards = [a.operation.target for a in diff_states(new, actual(old)) if isinstance(a.operation, EnsureObject)]
+    assert all(isinstance(guard, Guard) for guard in guards)
+    assert [len(guard.prefixes) for guard in guards if isinstance(guard, Guard)] == [0]
+    wide, narrow = (
+        action.operation.target
+        for action in diff_states(desire(replace(spec, prefixes=())), actual(old))
+        if isinstance(action.operation, EnsureObject) and isinstance(action.operation.target, Guard)
+    )
+    assert isinstance(wide, Guard)
+    assert isinstance(narrow, Guard)
+    assert (len(wide.tunnels), len(wide.prefixes)) == (4, 2)
+    assert (len(narrow.tunnels), len(narrow.prefixes)) == (4, 0)
+
+
+def test_unknown_is_not_absent() -> None:
+    """A kernel or charon that could not be read gives no action at all."""
+    desired = desire(verdicts=ALL_UP)
+    assert diff_states(desired, Actual(kernel=None, charon=None)) == ()
+    blind = diff_states(desired, replace(actual(desired), kernel=None))
+    assert blind == ()
+
+
+def test_without_credentials_charon_is_left_alone() -> None:
+    """An unreadable certificate must not unload a connection."""
+    desired = replace(desire(), connections=None, credentials=None)
+    world = actual(desire())
+    assert [a for a in diff_states(desired, world) if not isinstance(a.operation, EnsureObject | RemoveObject)] == []
+
+
+def test_foreign_connections_are_never_unloaded() -> None:
+    """charon may serve others too."""
+    charon = CharonState(
+        version="5.9.8",
+        started="1",
+        connections=frozenset({"office", "ikeorch.gw-b.0", "ikeorch.x y.1"}),
+    )
+    spec = replace(gateway_a(), peers=())
+    plan = diff_states(desire(spec), Actual(kernel=None, charon=charon))
+    unloaded = [a.operation.name for a in plan if isinstance(a.operation, UnloadConnection)]
+    assert unloaded == ["ikeorch.gw-b.0"]
+
+
+def test_the_hash_seed_differs_between_nodes() -> None:
+    """Routers in a row with one seed would polarise."""
+    seeds = {hash_seed(name) for name in ("gw-a", "gw-b", "leaf-a", "leaf-b")}
+    assert len(seeds) == 4
+    assert all(0 < seed < 2**32 for seed in seeds)
+
+
+@given(st.lists(st.sampled_from(sorted(desire(verdicts=ALL_UP).kernel)), unique=True), st.booleans())
+def test_any_damage_is_healed_in_one_pass(damaged: list[tuple[str, ...]], also_foreign: bool) -> None:
+    """Whatever is missing is put back, whatever is surplus is removed, and nothing else is touched."""
+    desired = desire(verdicts=ALL_UP)
+    objects = {key: entry for key, entry in desired.kernel.items() if key not in damaged}
+    stray = PrefixRoute(destination=gateway_a().prefixes[0], metric=7, group=1)
+    if also_foreign:
+        objects[stray.key] = stray
+    plan = diff_states(desired, Actual(kernel=KernelState(objects=objects), charon=None))
+    for action in plan:
+        operation = action.operation
+        if isinstance(operation, EnsureObject):
+            objects[operation.target.key] = operation.target
+        elif isinstance(operation, RemoveObject):
+            objects.pop(operation.target.key)
+    assert objects == desired.kernel
+    assert len(plan) == len(damaged) + also_foreign
+
+
+def test_required_settings_are_named() -> None:
+    """Forwarding and the L4 hash for both families, with the node's seed."""
+    settings = {entry.name: entry.value for entry in desire().kernel.values() if isinstance(entry, Sysctl)}
+    assert settings["net.ipv4.fib_multipath_hash_policy"] == "1"
+    assert settings["net.ipv6.fib_multipath_hash_policy"] == "1"
+    assert settings["net.ipv4.fib_multipath_hash_seed"] == str(hash_seed("gw-a"))
+    assert settings["net.ipv4.conf.ikx4.rp_filter"] == "2"

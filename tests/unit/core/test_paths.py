@@ -1,0 +1,82 @@
+"""Both ends compute the same underlay paths, inner addresses and identities."""
+
+from __future__ import annotations
+
+from ipaddress import ip_address, ip_interface
+
+import pytest
+
+from ikeorch.config.block import render_peer_block
+from ikeorch.config.edit import add_peer
+from ikeorch.config.loader import load_config
+from ikeorch.core.paths import inner_addresses, tunnel_identities, underlay_paths
+from ikeorch.core.spec import GatewaySpec
+from tests.examples import GATEWAY_A, GATEWAY_B, gateway_a
+
+
+def both_ends(text_a: str = GATEWAY_A) -> tuple[GatewaySpec, GatewaySpec]:
+    """A's configuration, and B's made from the block that A prints."""
+    a = load_config(text_a, "a").spec
+    text, _ = add_peer(GATEWAY_B, render_peer_block(a, a.peers[0]), "b", "block")
+    return a, load_config(text, "b").spec
+
+
+def test_tunnels_take_the_uplinks_in_turn() -> None:
+    """0 and 2 run over isp1, 1 and 3 over isp2."""
+    a = gateway_a()
+    assert [path.uplink for path in underlay_paths(a, a.peers[0])] == ["isp1", "isp2", "isp1", "isp2"]
+
+
+def test_both_ends_agree_on_every_path() -> None:
+    """B lists its uplinks in the other order; the paths are each other's mirror all the same."""
+    a, b = both_ends()
+    mirrored = [(path.remote, path.local) for path in underlay_paths(b, b.peers[0])]
+    assert mirrored == [(path.local, path.remote) for path in underlay_paths(a, a.peers[0])]
+
+
+def test_several_addresses_give_different_pairs() -> None:
+    """With two addresses on each end of each uplink, eight tunnels have eight different outer tuples."""
+    text = GATEWAY_A.replace("[192.0.2.1/24]", "[192.0.2.1/24, 192.0.2.2/24]")
+    text = text.replace("[203.0.113.1/24]", "[203.0.113.1/24, 203.0.113.2/24]").replace("count: 4", "count: 8")
+    text = text.replace("[198.51.100.1]", "[198.51.100.1, 198.51.100.2]").replace(
+        "[198.51.101.1]", "[198.51.101.1, 198.51.101.2]"
+    )
+    a = load_config(text, "a").spec
+    pairs = [(path.local, path.remote) for path in underlay_paths(a, a.peers[0])]
+    assert len(set(pairs)) == 8
+    assert len({local for local, _ in pairs[:4]}) == 4
+
+
+def test_inner_addresses_are_the_two_ends_of_a_small_network() -> None:
+    """Tunnel 1 has the second /31 and /127; the lower name has the even address."""
+    a, b = both_ends()
+    ours = inner_addresses(a, a.peers[0], 1)
+    theirs = inner_addresses(b, b.peers[0], 1)
+    assert [pair.local for pair in ours] == [ip_interface("10.255.1.2/31"), ip_interface("fd00:1::2/127")]
+    assert [pair.remote for pair in ours] == [ip_address("10.255.1.3"), ip_address("fd00:1::3")]
+    assert [pair.local.ip for pair in theirs] == [pair.remote for pair in ours]
+
+
+def test_a_tunnel_beyond_the_inner_network_is_an_error() -> None:
+    """A /27 holds sixteen /31."""
+    a = gateway_a()
+    assert len(inner_addresses(a, a.peers[0], 15)) == 2
+    with pytest.raises(IndexError):
+        inner_addresses(a, a.peers[0], 16)
+
+
+def test_each_tunnel_has_its_own_identity_pair() -> None:
+    """A responder tells tunnels apart by identities alone (D1)."""
+    a, b = both_ends()
+    pairs = [tunnel_identities(a, a.peers[0], index) for index in range(4)]
+    assert pairs[2] == ("t2.gw-a.dc.example", "t2.gw-b.dc.example")
+    assert len(set(pairs)) == 4
+    assert [tunnel_identities(b, b.peers[0], index)[::-1] for index in range(4)] == pairs
+
+
+def test_exactly_one_end_initiates() -> None:
+    """The lower name, unless it is set; the printed block mirrors it."""
+    for setting, expected in (("auto", True), ("us", True), ("peer", False)):
+        a, b = both_ends(GATEWAY_A.replace("    inner:", f"    initiate: {setting}\n    inner:"))
+        assert a.initiates(a.peers[0]) is expected
+        assert b.initiates(b.peers[0]) is not expected
