@@ -1,0 +1,1 @@
+"""Suites that run against a stand-in and against the real thing."""
