@@ -7,17 +7,18 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 from pathlib import Path
 
 from lab.control import LabError
 
 KERNEL_VARIABLE = "IKEORCH_LAB_KERNEL"
 
-_PROBE = """
+PROBE = """
 ip link add ikeprobe0 type xfrm dev lo if_id 1 &&
 ip link add ikeprobe1 type dummy && ip link set ikeprobe1 up &&
 tc qdisc add dev ikeprobe1 root netem delay 1ms &&
-ip nexthop add id 1 dev ikeprobe1 && ip nexthop add id 2 group 1 type resilient &&
+ip nexthop add id 1 dev ikeprobe1 && ip nexthop add id 2 group 1 &&
 ip xfrm state add src 192.0.2.1 dst 192.0.2.2 proto esp spi 1 reqid 1 mode tunnel \
     aead 'rfc4106(gcm(aes))' 0x000102030405060708090a0b0c0d0e0f10111213 128 if_id 1 &&
 nft add table inet ikeprobe
@@ -56,7 +57,7 @@ def host_can() -> bool:
         return True
     try:
         done = subprocess.run(
-            ["unshare", "--net", "sh", "-c", _PROBE],
+            ["unshare", "--net", "sh", "-c", PROBE],
             stdin=subprocess.DEVNULL,
             capture_output=True,
             timeout=20,
@@ -65,3 +66,20 @@ def host_can() -> bool:
     except (OSError, subprocess.TimeoutExpired):
         return False
     return done.returncode == 0
+
+
+def main() -> int:
+    """Say which kernel a lab would run on; exit code 1 when there is none."""
+    try:
+        find_kernel()
+    except LabError as error:
+        if host_can():
+            return 0
+        if os.environ.get(KERNEL_VARIABLE):
+            print(f"setup: error: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""Stories on a running lab: each sets up, does something, and looks at the world from outside the daemon."""

@@ -1,0 +1,117 @@
+"""Bring the two gateways of a topology to life: certificates, daemons, tunnels."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from lab.node import Node
+from lab.runner import Lab
+from lab.waiting import wait_until
+
+IKEORCH = str(Path(sys.executable).parent / "ikeorch")
+CA_FOLDER = "/var/lib/ikeorch-ca"
+PKI_FOLDER = "/etc/ikeorch/pki"
+GATEWAYS = ("gw-a", "gw-b")
+TUNNELS = 4
+
+
+def ikeorch(
+    node: Node, *arguments: str, check: bool = True, timeout: float = 60.0, text: str = ""
+) -> subprocess.CompletedProcess[str]:
+    """Run the operator's command in a node."""
+    return node.run([IKEORCH, *arguments], check=check, timeout=timeout, input=text)
+
+
+def status(node: Node) -> Any:  # noqa: ANN401 - the command's JSON
+    """``ikeorch status --output json`` in a node."""
+    return json.loads(ikeorch(node, "status", "--output", "json").stdout)
+
+
+def issue_certificates(lab: Lab) -> None:
+    """Make a CA on gateway A, issue for both gateways, and carry B's files over, as an operator would with scp."""
+    a, b = (lab.node(name) for name in GATEWAYS)
+    ikeorch(a, "pki", "init", "--ca-dir", CA_FOLDER, "--name", "lab CA")
+    ikeorch(a, "pki", "issue", "gw-a.dc.example", "--ca-dir", CA_FOLDER, "--out-dir", PKI_FOLDER)
+    ikeorch(a, "pki", "issue", "gw-b.dc.example", "--ca-dir", CA_FOLDER, "--out-dir", "/tmp/for-gw-b")
+    b.run(["mkdir", "-p", "-m", "700", PKI_FOLDER])
+    for name, mode in (("gw-b.key", 0o600), ("gw-b.pem", 0o644), ("ca.pem", 0o644)):
+        target = b.path(f"{PKI_FOLDER}/{name}")
+        target.write_bytes(a.path(f"/tmp/for-gw-b/{name}").read_bytes())
+        target.chmod(mode)
+
+
+def start_daemons(lab: Lab) -> None:
+    """Charon first, then ikeorchd, on both gateways."""
+    for daemon in ("charon", "ikeorchd"):
+        for name in GATEWAYS:
+            lab.node(name).start_daemon(daemon, ready=None)
+    for daemon in ("charon", "ikeorchd"):
+        for name in GATEWAYS:
+            lab.node(name).wait_ready(daemon, 30)
+
+
+def add_tunnels(lab: Lab, count: int = TUNNELS) -> str:
+    """A adds the tunnels and prints the block, B takes it while A waits; both must succeed.
+
+    Returns:
+        The printed block.
+    """
+    a, b = (lab.node(name) for name in GATEWAYS)
+    with a.popen([IKEORCH, "tunnel", "add", "gw-b", "--count", str(count), "--timeout", "60s"]) as adding:
+        assert adding.stdout is not None
+        block = read_block(adding.stdout)
+        ikeorch(b, "peer", "add", "-f", "-", "--timeout", "60s", text=block)
+        if (code := adding.wait(60)) != 0:
+            raise AssertionError(f"tunnel add exited with {code}\n{a.log_tail('ikeorchd')}")
+    return block
+
+
+def read_block(stream: Any) -> str:  # noqa: ANN401 - a text stream
+    """Read a peer block from the stdout of a running ``tunnel add``: its last line begins with ``tunnels:``."""
+    lines = []
+    for line in stream:
+        lines.append(line)
+        if line.startswith("tunnels:"):
+            break
+    return "".join(lines)
+
+
+def bring_up(lab: Lab) -> None:
+    """Certificates, daemons and tunnels, until packets have proved each tunnel in both directions."""
+    issue_certificates(lab)
+    start_daemons(lab)
+    add_tunnels(lab)
+    wait_carrying(lab)
+
+
+def wait_carrying(lab: Lab, count: int = TUNNELS, timeout: float = 30.0) -> None:
+    """Wait until both gateways say that all their tunnels carry and stand in the group."""
+
+    def carrying() -> bool:
+        for name in GATEWAYS:
+            tunnels = status(lab.node(name))["tunnels"]
+            if len(tunnels) != count or any(each["state"] != "carrying" or not each["weight"] for each in tunnels):
+                return False
+        return True
+
+    wait_until(carrying, f"all {count} tunnels carry on both gateways", timeout, interval=0.2)
+
+
+@dataclass(frozen=True, slots=True)
+class Direction:
+    """A way through the bundle: from a host of one site to a host of the other."""
+
+    name: str
+    source: str
+    target: str
+    address: str
+
+
+FORWARD = Direction("A to B", "host-a1", "host-b1", "10.2.1.10")
+BACKWARD = Direction("B to A", "host-b1", "host-a1", "10.1.1.10")
+FORWARD_6 = Direction("A to B, IPv6", "host-a1", "host-b1", "fd00:b:0:1::10")

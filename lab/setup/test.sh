@@ -1,0 +1,54 @@
+#!/bin/bash
+# test.sh: what `make test` runs, after the set-up: the checks, the tests that need no lab kernel, then the others in
+# lab kernels, two at a time where there are two CPUs. All parts run; the exit code is 0 only if all passed.
+set -uo pipefail
+cd "$(dirname "$0")/../.."
+bin=.venv/bin
+mkdir -p build/test
+rm -f build/test/*
+failed=()
+total=0
+
+# count LOG: add the tests of pytest's closing line to the total.
+count() {
+    local n
+    for n in $(tail -n 1 "$1" | grep -oE '[0-9]+ (passed|failed|error|errors)' | cut -d ' ' -f 1); do total=$((total + n)); done
+}
+
+lab/setup/check.sh || failed+=("checks")
+
+printf '== tests without a lab kernel\n'
+$bin/pytest -q -m "not lab and not charon" tests 2>&1 | tee build/test/native.log || failed+=("native tests")
+count build/test/native.log
+
+# Groups of folders, each in a kernel of its own. Exit code 5 says that a group has no such test (yet).
+group() {
+    local name=$1 code=0
+    shift
+    $bin/ikeorch lab run --timeout 1500 -- python -m pytest -q -m "lab or charon" --basetemp=/tmp/pytest "$@" \
+        >"build/test/$name.log" 2>&1 || code=$?
+    [ "$code" -eq 5 ] && code=0
+    return "$code"
+}
+declare -A pids=()
+run_group() { group "$@" & pids[$1]=$!; }
+finish() {
+    local name
+    for name in "${!pids[@]}"; do
+        wait "${pids[$name]}" || failed+=("$name tests")
+        printf '== %s tests, in a lab kernel\n' "$name"
+        cat "build/test/$name.log"
+        count "build/test/$name.log"
+    done
+    pids=()
+}
+run_group lab tests/lab
+[ "$(nproc)" -ge 2 ] || finish
+run_group integration tests/contract tests/integration tests/golden tests/unit
+finish
+
+if [ ${#failed[@]} -ne 0 ]; then
+    printf 'make test: %d tests ran; FAILED: %s\n' "$total" "${failed[*]}"
+    exit 1
+fi
+printf 'make test: all %d tests passed, and all checks\n' "$total"
