@@ -18,6 +18,8 @@ from collections import Counter
 
 ETH_P_ALL = 3
 SOL_PACKET = 263
+LINGER = 0.3
+"""Seconds after SIGTERM in which what is queued is still counted."""
 PACKET_STATISTICS = 6
 SO_RCVBUFFORCE = 33
 """asm-generic/socket.h; Python's socket module does not name it."""
@@ -67,24 +69,21 @@ def capture(interface: str, magic: bytes, longest: float) -> dict[str, object]:
     listener.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, BUFFER)
     listener.bind((interface, 0))
     listener.settimeout(0.1)
-    ended = False
+    deadline = time.monotonic() + longest
 
     def end(_number: int, _frame: object) -> None:
-        nonlocal ended
-        ended = True
+        nonlocal deadline
+        deadline = time.monotonic() + LINGER
 
     signal.signal(signal.SIGTERM, end)
     print("ready", flush=True)
     kinds: Counter[str] = Counter()
     sources: Counter[str] = Counter()
     in_clear = 0
-    deadline = time.monotonic() + longest
     while time.monotonic() < deadline:
         try:
             frame = listener.recv(65536)
         except TimeoutError:
-            if ended:
-                break
             continue
         kind = classify(frame)
         kinds[kind] += 1

@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import errno
 import socket
+import struct
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -40,9 +41,14 @@ RTT_GAIN = 1 / 8
 BATCH = 64
 """Packets read from one socket before the others have their turn."""
 RECEIVE_SIZE = 2048
+ANCILLARY_SIZE = 256
+SO_TIMESTAMPNS = 35
+"""asm-generic/socket.h; with it the kernel tells when a packet arrived, whenever we come to read it."""
+LONGEST_WAIT = 10.0
 IP_RECVTTL = 12
 """linux/in.h; Python's socket module does not name it."""
 
+_TIMESPEC = struct.Struct("=q q")
 _log = structlog.get_logger("ikeorch.probe")
 
 
@@ -170,6 +176,7 @@ class _Session:
             reflector = stack.enter_context(socket.socket(family, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK))
             for each in (sender, reflector):
                 each.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, self.target.interface.encode() + b"\0")
+                each.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
             sender.bind((str(self.target.local), 0))
             sender.connect((str(self.target.remote), PORT))
             if family == socket.AF_INET:
@@ -189,10 +196,10 @@ class _Session:
     def _read_replies(self, sender: socket.socket) -> None:
         for _ in range(BATCH):
             try:
-                packet = sender.recv(RECEIVE_SIZE)
+                packet, ancillary, _, _ = sender.recvmsg(RECEIVE_SIZE, ANCILLARY_SIZE)
             except OSError:
                 return
-            now = time.monotonic()
+            now = time.monotonic() - _waited(ancillary)
             reply = decode_reply(packet)
             sent = self._waiting.pop(reply.probe_sequence, None) if reply else None
             if reply is None or sent is None or reply.reflector != self.target.peer:
@@ -215,10 +222,10 @@ class _Session:
     def _reflect(self, reflector: socket.socket) -> None:
         for _ in range(BATCH):
             try:
-                packet, ancillary, _, address = reflector.recvmsg(RECEIVE_SIZE, 64)
+                packet, ancillary, _, address = reflector.recvmsg(RECEIVE_SIZE, ANCILLARY_SIZE)
             except OSError:
                 return
-            received = ntp_timestamp(time.time())
+            received = ntp_timestamp(time.time() - _waited(ancillary))
             probe = decode_probe(packet)
             if probe is None:
                 continue
@@ -243,6 +250,16 @@ class _Session:
             _log.warning("probe_misplaced", tunnel=str(self.tunnel), sender=name)
             self.state = replace(self.state, mispaired=name)
             self._on_change(self.tunnel)
+
+
+def _waited(ancillary: list[tuple[int, int, bytes]]) -> float:
+    """Seconds that a packet lay in its socket before we read it; 0 when the clock was set meanwhile."""
+    for level, kind, data in ancillary:
+        if (level, kind) == (socket.SOL_SOCKET, SO_TIMESTAMPNS) and len(data) >= _TIMESPEC.size:
+            seconds, nanoseconds = _TIMESPEC.unpack_from(data)
+            waited = time.time() - (seconds + nanoseconds / 1e9)
+            return waited if 0 <= waited <= LONGEST_WAIT else 0.0
+    return 0.0
 
 
 def _hop_limit(ancillary: list[tuple[int, int, bytes]]) -> int:
