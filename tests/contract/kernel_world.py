@@ -9,7 +9,7 @@ from typing import Protocol
 
 from ikeorch.adapters.kernel.adapter import KernelAdapter
 from ikeorch.daemon.ports import KernelPort
-from tests.contract.netns import add_device, fresh_namespace, ip
+from tests.contract.netns import add_device, fresh_namespace, ip, ip_json
 from tests.fakes.fake_kernel import FakeDevice, FakeKernel
 
 
@@ -23,6 +23,12 @@ class World(Protocol):
 
     def add_foreign_next_hop(self, number: int) -> None:
         """Somebody's next hop."""
+
+    def add_foreign_route(self, destination: str, metric: int) -> None:
+        """Somebody's route in the main table."""
+
+    def has_foreign_route(self, destination: str, metric: int) -> bool:
+        """Whether it still stands."""
 
     def delete_device(self, name: str) -> None:
         """Somebody removes a device."""
@@ -46,6 +52,12 @@ class FakeWorld:
 
     def add_foreign_next_hop(self, number: int) -> None:
         self.kernel.foreign_next_hops.add(number)
+
+    def add_foreign_route(self, destination: str, metric: int) -> None:
+        self.kernel.foreign_routes.add((destination, metric))
+
+    def has_foreign_route(self, destination: str, metric: int) -> bool:
+        return (destination, metric) in self.kernel.foreign_routes
 
     def delete_device(self, name: str) -> None:
         self.kernel.delete_device(name)
@@ -73,6 +85,14 @@ class RealWorld:
 
     def add_foreign_next_hop(self, number: int) -> None:
         ip("nexthop", "add", "id", str(number), "dev", "up0", "protocol", "3")
+
+    def add_foreign_route(self, destination: str, metric: int) -> None:
+        ip("route", "add", destination, "dev", "up0", "metric", str(metric), "protocol", "static")
+
+    def has_foreign_route(self, destination: str, metric: int) -> bool:
+        family = "-6" if ":" in destination else "-4"
+        routes = ip_json(family, "route", "show", destination, "protocol", "static")
+        return [metric] == [route["metric"] for route in routes]
 
     def delete_device(self, name: str) -> None:
         ip("link", "delete", name)

@@ -308,6 +308,25 @@ async def test_a_foreign_next_hop_is_not_overwritten(world: World) -> None:
 
 
 @pytest.mark.parametrize(
+    "route",
+    [
+        replace(V4_ROUTE, group=None),
+        replace(V6_ROUTE, group=None),
+        replace(V6_ROUTE, metric=1024, group=None),
+    ],
+    ids=["v4", "v6", "v6-default-metric"],
+)
+async def test_a_foreign_route_is_not_overwritten(world: World, route: PrefixRoute) -> None:
+    """A replace would take its place, and a removal must not take it away."""
+    world.add_foreign_route(str(route.destination), route.metric)
+    with pytest.raises(ForeignObjectError, match=str(route.destination)):
+        await ensure(world, route)
+    await world.adapter.remove(route)
+    assert world.has_foreign_route(str(route.destination), route.metric)
+    assert await held(world) == {}
+
+
+@pytest.mark.parametrize(
     "orphan",
     [
         replace(interface(0), underlay="gone0"),

@@ -58,6 +58,7 @@ class FakeKernel:
         self.devices = {"lo": FakeDevice(mtu=65536), **{name: FakeDevice() for name in uplinks}}
         self.resilient = resilient
         self.foreign_next_hops: set[int] = set()
+        self.foreign_routes: set[tuple[str, int]] = set()
         self.settings = {"net.ipv4.ip_forward": "0", "net.ipv4.ping_group_range": "1 0"}
         self.objects: dict[ObjectKey, KernelObject] = {}
         self.changes_made: list[str] = []
@@ -146,6 +147,7 @@ class FakeKernel:
         """The world as text, one line a thing, sorted."""
         lines = [f"device {name} mtu {device.mtu}" for name, device in self.devices.items()]
         lines += [f"foreign nexthop {number}" for number in self.foreign_next_hops]
+        lines += [f"foreign route {destination} metric {metric}" for destination, metric in self.foreign_routes]
         lines += [f"sysctl {name} = {value}" for name, value in self.settings.items()]
         lines += [str(entry) for entry in self.objects.values()]
         return "\n".join(sorted(lines))
@@ -194,6 +196,8 @@ class FakeKernel:
         self._put(group)
 
     def _put_route(self, route: PrefixRoute) -> None:
+        if (str(route.destination), route.metric) in self.foreign_routes:
+            raise ForeignObjectError(f"route {route.destination}: one of protocol 4 stands in its place")
         if route.group is not None:
             group = self.objects.get(("group", str(route.group)))
             if not isinstance(group, NextHopGroup):

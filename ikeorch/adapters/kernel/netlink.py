@@ -7,7 +7,7 @@ import errno
 from typing import Any
 
 from pyroute2 import AsyncIPRoute
-from pyroute2.netlink import NLM_F_ACK, NLM_F_CREATE, NLM_F_DUMP, NLM_F_REPLACE, NLM_F_REQUEST
+from pyroute2.netlink import NLM_F_ACK, NLM_F_CREATE, NLM_F_DUMP, NLM_F_EXCL, NLM_F_REPLACE, NLM_F_REQUEST
 from pyroute2.netlink.exceptions import NetlinkError
 from pyroute2.netlink.rtnl import RTM_DELROUTE, RTM_GETROUTE, RTM_NEWROUTE
 
@@ -23,6 +23,7 @@ from ikeorch.errors import KernelError, KernelFeatureError, NotPermittedError
 DEADLINE = 10.0
 """Seconds for one request; a dump of thousands of objects takes far less."""
 PUT = NLM_F_REQUEST | NLM_F_ACK | NLM_F_CREATE | NLM_F_REPLACE
+ADD = NLM_F_REQUEST | NLM_F_ACK | NLM_F_CREATE | NLM_F_EXCL
 DELETE = NLM_F_REQUEST | NLM_F_ACK
 
 Message = Any

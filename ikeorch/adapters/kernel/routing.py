@@ -20,12 +20,13 @@ from ikeorch.adapters.kernel.messages import (
     encode_members,
     encode_resilience,
 )
-from ikeorch.adapters.kernel.netlink import DELETE, PUT, Message, Netlink, NetlinkRefusedError
+from ikeorch.adapters.kernel.netlink import ADD, DELETE, PUT, Message, Netlink, NetlinkRefusedError
 from ikeorch.core.ids import ROUTE_PROTOCOL
 from ikeorch.core.kernel_state import (
     MAIN_TABLE,
     Family,
     IPNetwork,
+    Member,
     NextHop,
     NextHopGroup,
     PrefixRoute,
@@ -42,7 +43,6 @@ SCOPE_UNIVERSE = 0
 SCOPE_LINK = 253
 RTNH_F_ONLINK = 4
 TO_TABLE = 1
-LOOPBACK = 1
 GONE = {errno.ENOENT, errno.ESRCH, errno.ENODEV, errno.EADDRNOTAVAIL, errno.EINVAL}
 """What the kernel answers when a rule, route or next hop is not there (any more)."""
 
@@ -125,13 +125,18 @@ def _route(entry: Message, version: int, names: dict[int, str]) -> UnderlayRoute
 
 
 async def put_prefix_route(netlink: Netlink, route: PrefixRoute) -> None:
-    """Put a route of the main table; one that is there is replaced without a gap."""
+    """Put a route of the main table; one of ours that is there is replaced without a gap.
+
+    Raises:
+        ForeignObjectError: somebody else's route to that prefix has the same metric.
+        KernelError: the kernel refuses.
+    """
     message = _route_message(route.destination, MAIN_TABLE)
     message["type"] = UNREACHABLE if route.group is None else UNICAST
     message["attrs"].append(("RTA_PRIORITY", route.metric))
     if route.group is not None:
         message["attrs"].append(("RTA_NH_ID", route.group))
-    await netlink.request(f"route {route.destination}", message, RTM_NEWROUTE, PUT)
+    await _add_or_replace(netlink, f"route {route.destination}", message)
 
 
 async def put_underlay_route(netlink: Netlink, route: UnderlayRoute, device: int) -> None:
@@ -141,6 +146,10 @@ async def put_underlay_route(netlink: Netlink, route: UnderlayRoute, device: int
         netlink: the socket.
         route: the route.
         device: index of its device.
+
+    Raises:
+        ForeignObjectError: somebody else uses that table.
+        KernelError: the kernel refuses.
     """
     message = _route_message(route.destination, route.table)
     message["type"] = UNICAST
@@ -150,7 +159,33 @@ async def put_underlay_route(netlink: Netlink, route: UnderlayRoute, device: int
     else:
         message["flags"] = RTNH_F_ONLINK
         message["attrs"].append(("RTA_GATEWAY", str(route.gateway)))
-    await netlink.request(f"route {route.destination} table {route.table}", message, RTM_NEWROUTE, PUT)
+    await _add_or_replace(netlink, f"route {route.destination} table {route.table}", message)
+
+
+async def _add_or_replace(netlink: Netlink, subject: str, message: RouteMessage) -> None:
+    """Replace only what is ours: the kernel's own replace asks for table, prefix and metric, not for the owner."""
+    try:
+        await netlink.request(subject, message, RTM_NEWROUTE, ADD)
+    except NetlinkRefusedError as error:
+        if error.number != errno.EEXIST:
+            raise
+    else:
+        return
+    wanted = _slot(message)
+    for entry in await netlink.dump_routes(message["family"]):
+        if _slot(entry) == wanted and entry["proto"] != ROUTE_PROTOCOL:
+            raise ForeignObjectError(
+                f"{subject}: one of protocol {entry['proto']} with metric {wanted[2]} stands in its place",
+                hint="find it with `ip route show table all` and remove it, or change its metric",
+            )
+    await netlink.request(subject, message, RTM_NEWROUTE, PUT)
+
+
+def _slot(entry: Message) -> tuple[int, str, int, int]:
+    """Where a route stands: table, destination, metric, prefix length; two of one slot exclude each other."""
+    table = int(entry.get_attr("RTA_TABLE") or entry["table"])
+    metric = int(entry.get_attr("RTA_PRIORITY") or 0)
+    return table, str(entry.get_attr("RTA_DST") or ""), metric, int(entry["dst_len"])
 
 
 async def remove_route(netlink: Netlink, route: UnderlayRoute | PrefixRoute) -> None:
@@ -261,7 +296,9 @@ def _next_hop_message(number: int) -> NextHopMessage:
 
 
 async def has_resilient_groups(netlink: Netlink, probe_id: int) -> bool:
-    """Whether the kernel offers resilient groups (Linux 5.13 and later): one is made over the loopback and removed.
+    """Whether the kernel offers resilient groups (Linux 5.13 and later): one over a black hole is made and removed.
+
+    A black hole needs no device, so the answer does not depend on which links are up.
 
     Args:
         netlink: the socket.
@@ -269,12 +306,13 @@ async def has_resilient_groups(netlink: Netlink, probe_id: int) -> bool:
     """
     hop = _next_hop_message(probe_id)
     hop["nh_family"] = socket.AF_INET
-    hop["attrs"].append(("NHA_OIF", LOOPBACK))
+    hop["attrs"].append(("NHA_BLACKHOLE", True))
     group = _next_hop_message(probe_id + 1)
-    # struct nexthop_grp of the one member, then the type and its settings
-    group["attrs"].append(("NHA_GROUP", probe_id.to_bytes(4, "little") + b"\0\0\0\0"))
+    group["attrs"].append(("NHA_GROUP", encode_members((Member(next_hop=probe_id, weight=1),))))
     group["attrs"].append(("NHA_GROUP_TYPE", GROUP_RESILIENT))
     group["attrs"].append(("NHA_RES_GROUP", encode_resilience(8, 1)))
+    for number in (probe_id, probe_id + 1):
+        await _refuse_foreign(netlink, number)
     try:
         await netlink.request("next-hop probe", hop, RTM_NEWNEXTHOP, PUT)
         await netlink.request("next-hop probe", group, RTM_NEWNEXTHOP, PUT)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from ikeorch.adapters.vici.convert import to_ike_sas, to_load_conn
 from ikeorch.adapters.vici.transport import DEADLINE, Transport
-from ikeorch.adapters.vici.wire import Section, WireError
+from ikeorch.adapters.vici.wire import Section
 from ikeorch.core.charon_state import CharonState, Connection
 from ikeorch.core.ids import CONNECTION_PREFIX, TunnelId
 from ikeorch.core.secret import Secret
@@ -110,7 +110,7 @@ class CharonAdapter:
         """
         try:
             await self._commands.request("load-conn", to_load_conn(connection))
-        except (WireError, ValueError) as error:
+        except ValueError as error:
             raise CharonRefusedError(f"connection {connection.name} cannot be written: {error}") from None
         self._loaded[connection.name] = connection
 

@@ -125,8 +125,12 @@ class Transport:
             raise self._unreachable(f"the event connection is lost ({error or type(error).__name__})") from None
 
     async def _exchange(self, command: str, message: Outgoing, *, event: str | None) -> tuple[list[Section], Section]:
-        request = encode_request(command, message)
+        try:
+            request = encode_request(command, message)
+        except WireError as error:
+            raise CharonRefusedError(f"{command} cannot be sent to charon: {error}") from None
         async with self._lock, self._guarded(command):
+            self._drop_ended()
             if event is not None:
                 await self._register(event, register=True)
             await self._send(request)
@@ -151,6 +155,11 @@ class Transport:
 
     def _guarded(self, command: str) -> _Guarded:
         return _Guarded(self, command, self._deadline)
+
+    def _drop_ended(self) -> None:
+        """A charon that was restarted since the last call ended this connection; only the next one is of use."""
+        if self._streams is not None and self._streams[0].at_eof():
+            self.close()
 
     async def _send(self, data: bytes) -> None:
         if self._streams is None:
