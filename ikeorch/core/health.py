@@ -1,8 +1,9 @@
 """What probes say of a tunnel, and what may be believed.
 
 A tunnel is UP once a probe that carries the right names came back through it. It is DOWN when it stays silent while
-another tunnel of the same bundle answers. When the whole bundle falls silent at once nothing is concluded: the
-peer's reflector may be gone while its kernel forwards, and a group is never emptied on measurements alone (D6).
+another tunnel of the same bundle answers. When the whole bundle falls silent at once nothing is known: the peer's
+reflector may be gone while its kernel forwards. A tunnel of which nothing is known stays where it is (see
+`ikeorch.core.desired.choose_members`), and a group is never emptied on measurements alone (D6).
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ def judge_tunnels(
 
     Args:
         probes: what was seen.
-        previous: the last verdicts; they stand where nothing new can be concluded.
+        previous: the last verdicts; a tunnel that was down stays so until it answers.
         now: monotonic seconds.
     """
     verdicts = {}
@@ -69,7 +70,7 @@ def judge_tunnels(
         elif _answered_lately(probes, tunnel.peer, now) and (silent is not None or state.sent >= 3):
             verdicts[tunnel] = Verdict.DOWN
         else:
-            verdicts[tunnel] = previous.get(tunnel, Verdict.UNKNOWN)
+            verdicts[tunnel] = Verdict.DOWN if previous.get(tunnel) is Verdict.DOWN else Verdict.UNKNOWN
     return verdicts
 
 

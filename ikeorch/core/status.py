@@ -106,7 +106,8 @@ def _judge(
     if actual.charon is None:
         return TunnelState.UNKNOWN, "charon does not answer"
     if child is not None:
-        return TunnelState.ESTABLISHED, "no probe has come back yet"
+        silent = "probes have stopped coming back through the whole bundle" if probe and probe.received else ""
+        return TunnelState.ESTABLISHED, silent or "no probe has come back yet"
     if ike is not None and ike.state in {IkeState.CREATED, IkeState.CONNECTING}:
         return TunnelState.CONNECTING, f"negotiating with {plan.path.remote}"
     if ike is not None:

@@ -115,10 +115,10 @@ def test_numbers_out_of_range_are_refused() -> None:
         {"lifetime": timedelta(0)},
     ):
         with pytest.raises(ProfileError):
-            GatewayProfile(identity="gw.example", **arguments)  # type: ignore[arg-type]
+            GatewayProfile(identity="gw.example", **arguments)
     for profile in ({"name": ""}, {"name": "x\n"}, {"name": "é"}, {"name": "x", "generation": 0}):
         with pytest.raises(ProfileError):
-            CaProfile(**profile)  # type: ignore[arg-type]
+            CaProfile(**profile)
 
 
 def test_the_ca_signs_nothing_that_outlives_it(signer: KeySigner) -> None:
