@@ -3,7 +3,7 @@
 Pure: snapshots and `now` in, actions and the next memory out. Truth is list-sas alone; what a command answered is not
 (`initiate` answers success before anything happened, an `up` tunnel answers it with an error).
 One ``noblock`` list-sas may miss an SA that is busy, so a tunnel that was seen, or that the kernel routes over, counts
-as gone only after two passes at least a second apart.
+as gone only after two passes at least a second apart. Only a charon that was seen to start anew certainly has none.
 """
 
 from __future__ import annotations
@@ -101,6 +101,7 @@ def plan_sas(
     Returns:
         The actions in order, and the next memory.
     """
+    restarted = bool(memory.charon_started) and charon.started != memory.charon_started
     if charon.started != memory.charon_started:
         memory = Memory(charon_started=charon.started)
     if desired.connections is None:
@@ -112,7 +113,7 @@ def plan_sas(
     attempts: dict[TunnelId, Attempt] = {}
     in_flight = _count_in_flight(charon)
     for tunnel, plan in desired.tunnels.items():
-        attempt = memory.attempts.get(tunnel, Attempt(seen=tunnel in grouped))
+        attempt = memory.attempts.get(tunnel, Attempt(seen=tunnel in grouped and not restarted))
         sas = by_connection.pop(tunnel.connection, [])
         done, attempt = _plan_tunnel(plan, sas, attempt, in_flight, now=now, jitter=jitter)
         actions.extend(done)

@@ -16,6 +16,8 @@ from lab.scenarios.observe import count_flows, counted_flows, stop_counting, xfr
 from lab.scenarios.sites import Direction
 from lab.tools.stream import MAGIC
 
+SILENCE = 60
+"""Seconds that a stream may be interrupted before its receiver gives up."""
 REPO = str(Path(__file__).resolve().parent.parent.parent)
 
 
@@ -69,7 +71,9 @@ def streams(
     """
     with contextlib.ExitStack() as stack:
         receivers = [
-            stack.enter_context(start_tool(lab.node(way.target), "stream", "receive", way.address))
+            stack.enter_context(
+                start_tool(lab.node(way.target), "stream", "receive", way.address, "--silence", str(SILENCE))
+            )
             for way in directions
         ]
         started = []

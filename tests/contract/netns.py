@@ -26,17 +26,39 @@ def fresh_namespace() -> Iterator[None]:
         ip("link", "set", "lo", "up")
         yield
     finally:
-        if _libc.setns(before, CLONE_NEWNET) != 0:
-            number = ctypes.get_errno()
-            raise OSError(number, os.strerror(number))
+        set_namespace(before)
         os.close(before)
+
+
+def set_namespace(namespace: int) -> None:
+    """Move this thread into the network namespace of a descriptor."""
+    if _libc.setns(namespace, CLONE_NEWNET) != 0:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))
+
+
+@contextmanager
+def standing_in(namespace: int) -> Iterator[None]:
+    """Stand in the network namespace of a descriptor for this block."""
+    before = os.open("/proc/thread-self/ns/net", os.O_RDONLY)
+    try:
+        set_namespace(namespace)
+        yield
+    finally:
+        set_namespace(before)
+        os.close(before)
+
+
+def run(*command: str) -> str:
+    """Run a program that must succeed; its output."""
+    done = subprocess.run(command, capture_output=True, text=True, timeout=20, check=False)
+    assert done.returncode == 0, f"{' '.join(command)}: {done.stderr}"
+    return done.stdout
 
 
 def ip(*arguments: str) -> str:
     """Run ip(8)."""
-    done = subprocess.run(["ip", *arguments], capture_output=True, text=True, timeout=10, check=False)
-    assert done.returncode == 0, f"ip {' '.join(arguments)}: {done.stderr}"
-    return done.stdout
+    return run("ip", *arguments)
 
 
 def ip_json(*arguments: str) -> list[dict[str, Any]]:
