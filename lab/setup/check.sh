@@ -12,5 +12,5 @@ check() {
 check "format" .venv/bin/ruff format --check --quiet .
 check "lint" .venv/bin/ruff check --quiet .
 check "types" .venv/bin/mypy --no-error-summary
-check "import contracts" .venv/bin/lint-imports --no-timing
+check "import contracts" .venv/bin/lint-imports --no-cache
 [ ${#failed[@]} -eq 0 ] || { printf 'check: failed: %s\n' "${failed[*]}" >&2; exit 1; }

@@ -12,20 +12,25 @@ total=0
 # count LOG: add the tests of pytest's closing line to the total.
 count() {
     local n
-    for n in $(tail -n 1 "$1" | grep -oE '[0-9]+ (passed|failed|error|errors)' | cut -d ' ' -f 1); do total=$((total + n)); done
+    for n in $(tail -n 3 "$1" 2>/dev/null | grep -oE '[0-9]+ (passed|failed|error|errors)' | cut -d ' ' -f 1); do total=$((total + n)); done
 }
 
 lab/setup/check.sh || failed+=("checks")
 
 printf '== tests without a lab kernel\n'
-$bin/pytest -q -m "not lab and not charon" tests 2>&1 | tee build/test/native.log || failed+=("native tests")
+$bin/pytest -q --durations=5 -m "not lab and not charon" tests 2>&1 | tee build/test/native.log || failed+=("native tests")
 count build/test/native.log
 
 # Groups of folders, each in a kernel of its own. Exit code 5 says that a group has no such test (yet).
 group() {
-    local name=$1 code=0
+    local name=$1 code=0 folder
     shift
-    $bin/ikeorch lab run --timeout 1500 -- python -m pytest -q -m "lab or charon" --basetemp=/tmp/pytest "$@" \
+    for folder in "$@"; do
+        shift
+        [ ! -d "$folder" ] || set -- "$@" "$folder"
+    done
+    [ $# -gt 0 ] || return 0
+    $bin/ikeorch lab run --timeout 1500 -- python -m pytest -q --durations=5 -m "lab or charon" --basetemp=/tmp/pytest "$@" \
         >"build/test/$name.log" 2>&1 || code=$?
     [ "$code" -eq 5 ] && code=0
     return "$code"
