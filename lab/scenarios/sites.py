@@ -37,12 +37,13 @@ def status(node: Node) -> Any:  # noqa: ANN401 - the command's JSON
     return json.loads(result.stdout)
 
 
-def issue_certificates(lab: Lab) -> None:
+def issue_certificates(lab: Lab, *, tunnels: int = 16) -> None:
     """Make a CA on gateway A, issue for both gateways, and carry B's files over, as an operator would with scp."""
+    names = ("--tunnels", str(tunnels))
     a, b = (lab.node(name) for name in GATEWAYS)
     ikeorch(a, "pki", "init", "--ca-dir", CA_FOLDER, "--name", "lab CA")
-    ikeorch(a, "pki", "issue", "gw-a.dc.example", "--ca-dir", CA_FOLDER, "--out-dir", PKI_FOLDER)
-    ikeorch(a, "pki", "issue", "gw-b.dc.example", "--ca-dir", CA_FOLDER, "--out-dir", "/tmp/for-gw-b")
+    ikeorch(a, "pki", "issue", "gw-a.dc.example", "--ca-dir", CA_FOLDER, "--out-dir", PKI_FOLDER, *names)
+    ikeorch(a, "pki", "issue", "gw-b.dc.example", "--ca-dir", CA_FOLDER, "--out-dir", "/tmp/for-gw-b", *names)
     b.run(["mkdir", "-p", "-m", "700", PKI_FOLDER])
     for name, mode in (("gw-b.key", 0o600), ("gw-b.pem", 0o644), ("ca.pem", 0o644)):
         target = b.path(f"{PKI_FOLDER}/{name}")

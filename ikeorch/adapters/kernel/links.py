@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 import socket
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from ipaddress import ip_interface
 
 from ikeorch.adapters.kernel.netlink import Message, Netlink, NetlinkRefusedError
@@ -25,17 +25,11 @@ class Links:
         names: by index.
         mtus: bytes, by name.
         owned: the XFRM interfaces that carry our alias.
-        unmarked: by name, XFRM interfaces that were never up and have no alias at all: perhaps ours, half made.
     """
 
     names: dict[int, str]
     mtus: dict[str, int]
     owned: list[XfrmInterface]
-    unmarked: dict[str, int]
-
-    def index(self, name: str) -> int | None:
-        """Index of a device."""
-        return next((index for index, present in self.names.items() if present == name), None)
 
 
 async def read_links(netlink: Netlink) -> Links:
@@ -43,34 +37,61 @@ async def read_links(netlink: Netlink) -> Links:
     links = await netlink.call("links", "get_links")
     names = {int(link["index"]): str(link.get("ifname")) for link in links}
     mtus = {str(link.get("ifname")): int(link.get("mtu") or 0) for link in links}
-    xfrm = [link for link in links if _kind(link) == "xfrm"]
-    owned = [link for link in xfrm if _tunnel(link) is not None]
-    unmarked = {
-        str(link.get("ifname")): _if_id(link) for link in xfrm if not link.get("ifalias") and not link["flags"] & IFF_UP
-    }
+    owned = [link for link in links if _kind(link) == "xfrm" and _tunnel(link) is not None]
+    addresses = await _addresses(netlink) if owned else {}
+    return Links(names, mtus, [_interface(link, names, addresses) for link in owned])
+
+
+async def _read_link(netlink: Netlink, name: str) -> Message | None:
+    """One device, None when there is none of that name; a dump of all would cost more with every tunnel."""
+    try:
+        (link,) = await netlink.call(f"interface {name}", "link", "get", ifname=name)
+    except NetlinkRefusedError as error:
+        if error.number != errno.ENODEV:
+            raise
+        return None
+    return link
+
+
+async def _addresses(netlink: Netlink) -> dict[int, list[IPInterface]]:
+    """All addresses by the device's index, without link-local ones."""
     addresses: dict[int, list[IPInterface]] = {}
-    if owned:
-        for entry in await netlink.call("addresses", "get_addr"):
-            if entry["scope"] != SCOPE_LINK:
-                text = entry.get("local") or entry.get("address")
-                addresses.setdefault(int(entry["index"]), []).append(ip_interface(f"{text}/{entry['prefixlen']}"))
-    return Links(names, mtus, [_interface(link, names, addresses) for link in owned], unmarked)
+    for entry in await netlink.call("addresses", "get_addr"):
+        if entry["scope"] != SCOPE_LINK:
+            text = entry.get("local") or entry.get("address")
+            addresses.setdefault(int(entry["index"]), []).append(ip_interface(f"{text}/{entry['prefixlen']}"))
+    return addresses
 
 
 def _if_id(link: Message) -> int:
     return int(link.get_nested("linkinfo", "data").get("xfrm_if_id") or 0)
 
 
+def _underlay(link: Message) -> int:
+    return int(link.get_nested("linkinfo", "data").get("xfrm_link") or 0)
+
+
+def _underlay(link: Message) -> int:
+    return int(link.get_nested("linkinfo", "data").get("xfrm_link") or 0)
+
+
+def _name(index: int) -> str:
+    """The device's name, "" when it is gone."""
+    try:
+        return socket.if_indextoname(index)
+    except OSError:
+        return ""
+
+
 def _interface(link: Message, names: dict[int, str], addresses: dict[int, list[IPInterface]]) -> XfrmInterface:
     tunnel = _tunnel(link)
     assert tunnel is not None
-    data = link.get_nested("linkinfo", "data")
     found = addresses.get(int(link["index"]), [])
     return XfrmInterface(
         name=str(link.get("ifname")),
         tunnel=tunnel,
         if_id=_if_id(link),
-        underlay=names.get(int(data.get("xfrm_link") or 0), ""),
+        underlay=names.get(_underlay(link), ""),
         mtu=int(link.get("mtu") or 0),
         addresses=tuple(sorted(found, key=lambda address: (address.version, int(address.ip)))),
         up=bool(link["flags"] & IFF_UP),
@@ -94,50 +115,55 @@ async def ensure_interface(netlink: Netlink, wanted: XfrmInterface) -> None:
         ForeignObjectError: an interface of that name or if_id is not ours.
         KernelError: the underlay device is missing, or the kernel refuses.
     """
-    links = await read_links(netlink)
-    found = next((entry for entry in links.owned if entry.name == wanted.name), None)
-    if found is not None and (found.if_id != wanted.if_id or found.underlay != wanted.underlay):
-        await remove_interface(netlink, wanted.name)
-        links = await read_links(netlink)
-        found = None
-    if found is None:
-        found = await _create(netlink, wanted, links)
-        links = await read_links(netlink)
-    index = links.index(wanted.name)
-    assert index is not None
-    subject = f"interface {wanted.name}"
-    if found.tunnel != wanted.tunnel:
-        await netlink.call(subject, "link", "set", index=index, ifalias=wanted.tunnel.alias)
-    if found.mtu != wanted.mtu:
-        await netlink.call(subject, "link", "set", index=index, mtu=wanted.mtu)
-    await _set_addresses(netlink, index, found, wanted)
-    if found.up != wanted.up:
-        await netlink.call(subject, "link", "set", index=index, state="up" if wanted.up else "down")
-
-
-async def _create(netlink: Netlink, wanted: XfrmInterface, links: Links) -> XfrmInterface:
-    """Create it down, then mark it: an interface that a crash left between the two is recognised and taken.
-
-    The kernel takes no alias at creation (rtnl_create_link), so the two cannot be one request.
-    """
-    underlay = links.index(wanted.underlay)
-    if underlay is None:
-        raise KernelError(
-            f"there is no network device {wanted.underlay} for {wanted.name}",
-            where=wanted.underlay,
-            hint="check the cable and driver, or gateway.uplinks[].interface",
-        )
-    subject = f"interface {wanted.name}"
-    half_made = links.unmarked.get(wanted.name) == wanted.if_id
-    if links.index(wanted.name) is not None and not half_made:
+    link = await _read_link(netlink, wanted.name)
+    if link is not None and _kind(link) == "xfrm" and _tunnel(link) is not None:
+        underlay = _name(_underlay(link))
+        found = _interface(link, {_underlay(link): underlay}, await _addresses(netlink))
+        if (found.if_id, found.underlay) == (wanted.if_id, wanted.underlay):
+            await _adjust(netlink, int(link["index"]), found, wanted)
+            return
+        await netlink.call(f"interface {wanted.name}", "link", "del", index=int(link["index"]))
+        link = None
+    if link is not None and not _half_made(link, wanted.if_id):
         raise ForeignObjectError(
             f"an interface {wanted.name} exists that is not ours",
             where=wanted.name,
             hint=f"remove it, or give it the alias {wanted.tunnel.alias!r} if it is",
         )
+    index = await _create(netlink, wanted, None if link is None else int(link["index"]))
+    await _adjust(netlink, index, replace(wanted, mtu=0, addresses=(), up=False), wanted)
+
+
+def _half_made(link: Message, if_id: int) -> bool:
+    """Whether it looks like ours after a crash between making and marking: no alias, never up, with our if_id."""
+    return _kind(link) == "xfrm" and not link.get("ifalias") and not link["flags"] & IFF_UP and _if_id(link) == if_id
+
+
+async def _create(netlink: Netlink, wanted: XfrmInterface, half_made: int | None) -> int:
+    """Create it down, then mark it: an interface that a crash left between the two is recognised and made anew.
+
+    The kernel takes no alias at creation (rtnl_create_link), so the two cannot be one request.
+
+    Args:
+        netlink: the socket.
+        wanted: the interface.
+        half_made: index of what a crash left, or None.
+
+    Returns:
+        Its index.
+    """
     try:
-        if half_made:
-            await netlink.call(subject, "link", "del", index=links.index(wanted.name))
+        underlay = socket.if_nametoindex(wanted.underlay)
+    except OSError:
+        raise KernelError(
+            f"there is no network device {wanted.underlay} for {wanted.name}",
+            where=wanted.underlay,
+            hint="check the cable and driver, or gateway.uplinks[].interface",
+        ) from None
+    subject = f"interface {wanted.name}"
+    try:
+        if half_made is not None:
+            await netlink.call(subject, "link", "del", index=half_made)
         await netlink.call(
             subject,
             "link",
@@ -155,18 +181,32 @@ async def _create(netlink: Netlink, wanted: XfrmInterface, links: Links) -> Xfrm
             where=wanted.name,
             hint="find it with `ip -d link show type xfrm` and remove it",
         ) from None
-    index = (await read_links(netlink)).index(wanted.name)
-    await netlink.call(subject, "link", "set", index=index, ifalias=wanted.tunnel.alias)
-    return next(entry for entry in (await read_links(netlink)).owned if entry.name == wanted.name)
+    link = await _read_link(netlink, wanted.name)
+    if link is None:
+        raise KernelError(f"{subject} vanished while it was made", where=wanted.name)
+    await netlink.call(subject, "link", "set", index=int(link["index"]), ifalias=wanted.tunnel.alias)
+    return int(link["index"])
 
 
-async def _set_addresses(netlink: Netlink, index: int, found: XfrmInterface, wanted: XfrmInterface) -> None:
+async def _adjust(netlink: Netlink, index: int, found: XfrmInterface, wanted: XfrmInterface) -> None:
+    """Change what can be changed in place."""
+    subject = f"interface {wanted.name}"
+    if found.tunnel != wanted.tunnel:
+        await netlink.call(subject, "link", "set", index=index, ifalias=wanted.tunnel.alias)
+    if found.mtu != wanted.mtu:
+        await netlink.call(subject, "link", "set", index=index, mtu=wanted.mtu)
+    await _set_addresses(netlink, index, found, wanted)
+    if found.up != wanted.up:
+        await netlink.call(subject, "link", "set", index=index, state="up" if wanted.up else "down")
+
+
+async def _set_addresses(netlink: Netlink, index: int, found: tuple[IPInterface, ...], wanted: XfrmInterface) -> None:
     subject = f"addresses of {wanted.name}"
-    for address in set(found.addresses) - set(wanted.addresses):
+    for address in set(found) - set(wanted.addresses):
         await netlink.call(
             subject, "addr", "del", index=index, address=str(address.ip), prefixlen=address.network.prefixlen
         )
-    for address in sorted(set(wanted.addresses) - set(found.addresses), key=str):
+    for address in sorted(set(wanted.addresses) - set(found), key=str):
         options: dict[str, object] = {"address": str(address.ip), "prefixlen": address.network.prefixlen}
         if address.version == 6:
             options |= {"family": socket.AF_INET6, "flags": IFA_F_NODAD}
@@ -175,7 +215,11 @@ async def _set_addresses(netlink: Netlink, index: int, found: XfrmInterface, wan
 
 async def remove_interface(netlink: Netlink, name: str) -> None:
     """Remove an interface of ours; one that is not there, or not ours, is left."""
-    links = await read_links(netlink)
-    index = links.index(name)
-    if index is not None and any(entry.name == name for entry in links.owned):
-        await netlink.call(f"interface {name}", "link", "del", index=index)
+    link = await _read_link(netlink, name)
+    if link is None or _kind(link) != "xfrm" or _tunnel(link) is None:
+        return
+    try:
+        await netlink.call(f"interface {name}", "link", "del", index=int(link["index"]))
+    except NetlinkRefusedError as error:
+        if error.number != errno.ENODEV:
+            raise

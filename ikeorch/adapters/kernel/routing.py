@@ -6,12 +6,14 @@ import errno
 import socket
 from ipaddress import ip_address, ip_network
 
+from pyroute2.netlink import NLM_F_REQUEST
 from pyroute2.netlink.rtnl import RTM_DELROUTE, RTM_NEWROUTE
 
 from ikeorch.adapters.kernel.messages import (
     GROUP_HASH_THRESHOLD,
     GROUP_RESILIENT,
     RTM_DELNEXTHOP,
+    RTM_GETNEXTHOP,
     RTM_NEWNEXTHOP,
     NextHopMessage,
     RouteMessage,
@@ -269,8 +271,16 @@ async def put_group(netlink: Netlink, group: NextHopGroup) -> None:
 
 async def _refuse_foreign(netlink: Netlink, number: int) -> None:
     """NLM_F_REPLACE would overwrite somebody else's object of that id."""
-    for entry in await netlink.dump_next_hops():
-        if entry.get("NHA_ID") == number and entry["nh_protocol"] != ROUTE_PROTOCOL:
+    message = _next_hop_message(number)
+    message["nh_protocol"] = 0
+    try:
+        found = await netlink.request(f"next hop {number}", message, RTM_GETNEXTHOP, NLM_F_REQUEST)
+    except NetlinkRefusedError as error:
+        if error.number not in GONE:
+            raise
+        return
+    for entry in found:
+        if entry["nh_protocol"] != ROUTE_PROTOCOL:
             raise ForeignObjectError(
                 f"next hop {number} belongs to protocol {entry['nh_protocol']}",
                 hint="find it with `ip nexthop` and remove it",
