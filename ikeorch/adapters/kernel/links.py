@@ -71,10 +71,6 @@ def _underlay(link: Message) -> int:
     return int(link.get_nested("linkinfo", "data").get("xfrm_link") or 0)
 
 
-def _underlay(link: Message) -> int:
-    return int(link.get_nested("linkinfo", "data").get("xfrm_link") or 0)
-
-
 def _name(index: int) -> str:
     """The device's name, "" when it is gone."""
     try:
@@ -195,7 +191,7 @@ async def _adjust(netlink: Netlink, index: int, found: XfrmInterface, wanted: Xf
         await netlink.call(subject, "link", "set", index=index, ifalias=wanted.tunnel.alias)
     if found.mtu != wanted.mtu:
         await netlink.call(subject, "link", "set", index=index, mtu=wanted.mtu)
-    await _set_addresses(netlink, index, found, wanted)
+    await _set_addresses(netlink, index, found.addresses, wanted)
     if found.up != wanted.up:
         await netlink.call(subject, "link", "set", index=index, state="up" if wanted.up else "down")
 
