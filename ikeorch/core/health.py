@@ -17,6 +17,8 @@ from ikeorch.core.units import Seconds
 
 SILENCE = Seconds(3.0)
 """How long a tunnel may be silent before it is compared with its siblings."""
+NEVER_ANSWERED = 15
+"""Probes without any answer after which a tunnel that never answered is compared with its siblings."""
 WITNESS = Seconds(1.0)
 """How recent a sibling's answer must be to bear witness that the peer's reflector lives."""
 
@@ -67,7 +69,7 @@ def judge_tunnels(
             verdicts[tunnel] = Verdict.DOWN
         elif silent is not None and silent <= SILENCE:
             verdicts[tunnel] = Verdict.UP
-        elif _answered_lately(probes, tunnel.peer, now) and (silent is not None or state.sent >= 3):
+        elif _answered_lately(probes, tunnel.peer, now) and (silent is not None or state.sent >= NEVER_ANSWERED):
             verdicts[tunnel] = Verdict.DOWN
         else:
             verdicts[tunnel] = Verdict.DOWN if previous.get(tunnel) is Verdict.DOWN else Verdict.UNKNOWN

@@ -99,7 +99,7 @@ def _judge(
 ) -> tuple[TunnelState, str]:
     if verdict is Verdict.UP:
         return TunnelState.CARRYING, "probes come back through it"
-    if verdict is Verdict.DOWN:
+    if verdict is Verdict.DOWN and (child is not None or actual.charon is None):
         misplaced = probe.mispaired if probe else ""
         why = f"packets of {misplaced} come out of it" if misplaced else "silent while another tunnel answers"
         return TunnelState.DOWN, why
