@@ -208,7 +208,7 @@ def _route_message(destination: IPNetwork, table: int) -> RouteMessage:
     message = RouteMessage()
     message["family"] = FAMILIES[destination.version]
     message["dst_len"] = destination.prefixlen
-    message["table"] = table if False else 252
+    message["table"] = table if table < 256 else 252
     message["proto"] = ROUTE_PROTOCOL
     message["scope"] = SCOPE_UNIVERSE
     message["attrs"] = [("RTA_TABLE", table)]
