@@ -40,6 +40,9 @@ run_group() { group "$@" & pids[$1]=$!; }
 finish() {
     local name
     for name in "${!pids[@]}"; do
+        while sleep 0.5 && kill -0 "${pids[$name]}" 2>/dev/null; do
+            [ $((SECONDS % 15)) -ne 0 ] || { printf '   %s tests: %s\n' "$name" "$(tail -n 1 "build/test/$name.log" | cut -c 1-90)" && sleep 1; }
+        done
         wait "${pids[$name]}" || failed+=("$name tests")
         printf '== %s tests, in a lab kernel\n' "$name"
         cat "build/test/$name.log"
