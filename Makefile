@@ -33,7 +33,7 @@ check: setup ## format, lint, types and import contracts
 	@lab/setup/check.sh
 
 unit: setup ## the tests that need no lab kernel
-	@$(BIN)/pytest tests -m "not lab and not charon"
+	@$(BIN)/pytest tests -m "not lab and not charon and not guests"
 
 clean: ## remove what was built or installed in this folder (not the cached lab kernel)
 	rm -rf .venv build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
