@@ -1,0 +1,211 @@
+"""The daemon's loop and API on stand-ins: the wire of VICI, a kernel in Python, a real socket and real files."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from ikeorch.adapters.probe.prober import ProbeTarget
+from ikeorch.adapters.vici.adapter import CharonAdapter
+from ikeorch.cli.client import Client, RefusedError
+from ikeorch.config.loader import read_config
+from ikeorch.core.health import ProbeState
+from ikeorch.core.ids import TunnelId
+from ikeorch.core.kernel_state import NextHopGroup
+from ikeorch.core.units import Seconds
+from ikeorch.daemon.api import Api
+from ikeorch.daemon.config_file import ConfigFile
+from ikeorch.daemon.reconciler import PassResult, Reconciler
+from ikeorch.errors import KernelError
+from ikeorch.store.database import Store
+from pki.issue import GatewayCredentials, create_ca, issue_gateway, new_key, new_serial
+from pki.profiles import CaProfile, GatewayProfile
+from pki.store import save_gateway
+from tests.examples import GATEWAY_A
+from tests.fakes.fake_charon import FakeCharon
+from tests.fakes.fake_kernel import FakeKernel
+
+
+@dataclass
+class FakeProber:
+    """Answers as it is told: all tunnels that have a target, or none."""
+
+    answering: bool = False
+    targets: dict[TunnelId, ProbeTarget] = field(default_factory=dict)
+
+    def states(self) -> dict[TunnelId, ProbeState]:
+        now = Seconds(asyncio.get_running_loop().time())
+        reply = now if self.answering else None
+        return {tunnel: ProbeState(sent=1, received=1, last_reply=reply) for tunnel in self.targets}
+
+    def set_targets(self, targets: Mapping[TunnelId, ProbeTarget]) -> None:
+        self.targets = dict(targets)
+
+
+class AnySetting(dict[str, str]):
+    """A kernel that has every setting that is asked for, at 0."""
+
+    def __contains__(self, name: object) -> bool:
+        return True
+
+    def __missing__(self, name: str) -> str:
+        return "0"
+
+
+@dataclass
+class World:
+    """One gateway on stand-ins."""
+
+    charon: FakeCharon
+    kernel: FakeKernel
+    prober: FakeProber
+    reconciler: Reconciler
+    client: Client
+    config: Path
+
+    async def passes(self, count: int = 1) -> PassResult:
+        """Run passes, letting charon's answers arrive between them."""
+        for _ in range(count):
+            result = await self.reconciler.run_pass(["test"])
+            await asyncio.sleep(0.05)
+        return result
+
+
+@pytest.fixture
+async def world(tmp_path: Path) -> AsyncIterator[World]:
+    """Gateway A with four tunnels configured; charon and kernel are empty."""
+    now = datetime.now(UTC)
+    signer = create_ca(CaProfile(name="test CA"), new_key(), serial=new_serial(), now=now)
+    key = new_key()
+    profile = GatewayProfile(identity="gw-a.dc.example")
+    certificate = issue_gateway(profile, key.public_key(), signer, serial=new_serial(), now=now)
+    save_gateway(tmp_path, "gw-a", GatewayCredentials(certificate=certificate, key=key), signer.certificate)
+    config = tmp_path / "ikeorch.yaml"
+    config.write_text(GATEWAY_A.replace("/etc/ikeorch/pki", str(tmp_path)))
+    kernel, prober = FakeKernel("eth1", "eth2"), FakeProber()
+    kernel.settings = AnySetting()
+    async with FakeCharon(tmp_path / "charon.vici") as charon:
+        adapter = CharonAdapter(charon.path, deadline=2)
+        store = Store.open(tmp_path / "state" / "ikeorch.db")
+        spec = read_config(config).spec
+        reconciler = Reconciler(spec, kernel=kernel, charon=adapter, prober=prober, store=store)
+        api = Api(reconciler, ConfigFile(config))
+        await api.start(tmp_path / "api.sock")
+        yield World(charon, kernel, prober, reconciler, Client(tmp_path / "api.sock"), config)
+        await api.stop()
+        await adapter.close()
+        store.close()
+
+
+async def test_a_gateway_is_built_in_a_few_passes_and_then_left_alone(world: World) -> None:
+    """Connections, SAs, proof, group; the pass after that plans nothing."""
+    await world.passes(2)
+    for index in range(4):
+        world.charon.establish(f"ikeorch.gw-b.{index}")
+    world.prober.answering = True
+    await world.passes(3)
+    result = await world.passes()
+    assert result.planned == ()
+    assert result.conditions == ()
+    assert [status.state.value for status in result.tunnels] == ["carrying"] * 4
+    groups = [entry for entry in result.actual.kernel.objects.values() if isinstance(entry, NextHopGroup)]  # type: ignore[union-attr]
+    assert [len(group.members) for group in groups] == [4, 4]
+
+
+async def test_a_lost_charon_is_a_condition_and_deletes_nothing(world: World) -> None:
+    """Unknown is not absent: the kernel's objects stay byte for byte."""
+    world.prober.answering = True
+    await world.passes(3)
+    before = world.kernel.render()
+    await world.charon.stop()
+    result = await world.passes()
+    assert [condition.code.value for condition in result.conditions] == ["charon-unreachable"]
+    assert world.kernel.render() == before
+
+
+async def test_one_failing_tunnel_does_not_stop_the_others(world: World) -> None:
+    """The failure is a condition; the next pass heals it."""
+    world.kernel.fail_next(KernelError("interface ikx2: no"), ("interface", "ikx2"))
+    result = await world.passes()
+    failed = [condition.message for condition in result.conditions if condition.code.value == "action-failed"]
+    assert "interface ikx2: no" in failed
+    assert {TunnelId("gw-b", 1)} == set(result.desired.tunnels) - done(result)
+    result = await world.passes(2)
+    assert [condition for condition in result.conditions if condition.code.value == "action-failed"] == []
+    assert len(world.prober.targets) == 4
+
+
+def done(result: PassResult) -> set[TunnelId]:
+    """Tunnels none of whose actions failed."""
+    return set(result.desired.tunnels) - {
+        failure.action.tunnel for failure in result.failures if failure.action.tunnel is not None
+    }
+
+
+async def test_unreadable_credentials_leave_charon_as_it_is(world: World) -> None:
+    """Live connections stay loaded; the condition names the file."""
+    await world.passes(2)
+    before = world.charon.render()
+    (world.config.parent / "gw-a.key").unlink()
+    result = await world.passes()
+    assert world.charon.render() == before
+    messages = {condition.code.value: condition.message for condition in result.conditions}
+    assert "gw-a.key: cannot be read" in messages["credentials-unreadable"]
+
+
+async def test_an_edit_by_the_api_changes_file_and_gateway(world: World) -> None:
+    """The count is raised in the file; the answer carries the block for the other side; again it says unchanged."""
+    await world.passes()
+    request = asyncio.to_thread(world.client.request, "PUT", "/v1/peers/gw-b/tunnels", {"at_least": 6})
+    answer = await request
+    assert answer["changed"] is True
+    assert "tunnels: {count: 6" in answer["peer_block"]
+    assert "count: 6" in world.config.read_text()
+    assert "# the other site" in world.config.read_text()
+    result = await world.passes(2)
+    assert len(result.tunnels) == 6
+    again = await asyncio.to_thread(world.client.request, "PUT", "/v1/peers/gw-b/tunnels", {"at_least": 6})
+    assert again["changed"] is False
+
+
+@pytest.mark.parametrize(
+    ("method", "target", "body", "code"),
+    [
+        ("PUT", "/v1/peers/gw-b/tunnels", {"count": 17}, 1),
+        ("PUT", "/v1/peers/gw-b/tunnels", {"count": "4"}, 64),
+        ("PUT", "/v1/peers/gw-b/tunnels", {"count": True}, 64),
+        ("PUT", "/v1/peers/nobody/tunnels", {"count": 1}, 64),
+        ("POST", "/v1/peers", {"block": "rubbish"}, 1),
+        ("POST", "/v1/peers", {"block": 3}, 64),
+        ("DELETE", "/v1/peers/nobody", None, 64),
+        ("GET", "/v1/status?after=x", None, 64),
+        ("GET", "/v1/nothing", None, 1),
+        ("PATCH", "/v1/status", None, 1),
+    ],
+)
+async def test_a_wrong_request_is_refused_and_changes_nothing(
+    world: World, method: str, target: str, body: dict[str, object] | None, code: int
+) -> None:
+    """Every refusal has a text and an exit code; the file is the same to the byte."""
+    await world.passes()
+    before = world.config.read_bytes()
+    with pytest.raises(RefusedError) as caught:
+        await asyncio.to_thread(world.client.request, method, target, body)
+    assert caught.value.exit_code == code
+    assert str(caught.value)
+    assert world.config.read_bytes() == before
+
+
+async def test_the_status_view_is_json_with_a_version(world: World) -> None:
+    """What the command line shows is what any program can read."""
+    await world.passes()
+    view = await asyncio.to_thread(world.client.get, "/v1/status")
+    assert json.loads(json.dumps(view)) == view
+    assert view["format_version"] == 1
+    assert [tunnel["tunnel"] for tunnel in view["tunnels"]] == [f"gw-b/{index}" for index in range(4)]
