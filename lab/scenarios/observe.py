@@ -104,12 +104,17 @@ def count_flows(node: Node, interfaces: list[str]) -> None:
     node.run(["nft", "-f", "-"], input=text)
 
 
-def counted_flows(node: Node) -> dict[str, int]:
-    """The counters of `count_flows`, by name."""
-    listing = node.json(["nft", "-j", "list", "counters", "table", "inet", COUNTING_TABLE])
+def counters(node: Node, table: str) -> dict[str, int]:
+    """Packets of every named counter of an inet table."""
+    listing = node.json(["nft", "-j", "list", "counters", "table", "inet", table])
     return {
         entry["counter"]["name"]: entry["counter"]["packets"] for entry in listing["nftables"] if "counter" in entry
     }
+
+
+def counted_flows(node: Node) -> dict[str, int]:
+    """The counters of `count_flows`, by name."""
+    return counters(node, COUNTING_TABLE)
 
 
 def stop_counting(node: Node) -> None:
@@ -119,7 +124,4 @@ def stop_counting(node: Node) -> None:
 
 def guard_drops(node: Node) -> dict[str, int]:
     """Packets that the guard dropped, by its counters' names."""
-    listing = node.json(["nft", "-j", "list", "counters", "table", "inet", "ikeorch"])
-    return {
-        entry["counter"]["name"]: entry["counter"]["packets"] for entry in listing["nftables"] if "counter" in entry
-    }
+    return counters(node, "ikeorch")

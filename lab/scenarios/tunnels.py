@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from lab.node import Node
 from lab.runner import Lab
-from lab.scenarios.observe import xfrm_interfaces
+from lab.scenarios.observe import counters, xfrm_interfaces
 
 TABLE = "lab_arrivals"
 SIZE = 777
@@ -44,7 +44,7 @@ def send_into_each_tunnel(lab: Lab, *, count: int = 5) -> dict[str, dict[str, in
                 check=False,
                 timeout=20,
             )
-            counted = _counted(b)
+            counted = counters(b, TABLE)
         finally:
             b.run(["nft", "delete", "table", "inet", TABLE])
         arrivals[index] = {other: counted[entry.name] for other, entry in sorted(here.items())}
@@ -57,10 +57,3 @@ def _count_arrivals(node: Node, interfaces: list[str]) -> None:
     rules = [f'iifname "{name}" icmp type echo-request ip length {length} counter name {name}' for name in interfaces]
     head = (f"table inet {TABLE} {{", *counters, "chain input {", "type filter hook input priority -10;")
     node.run(["nft", "-f", "-"], input="\n".join((*head, *rules, "}", "}")))
-
-
-def _counted(node: Node) -> dict[str, int]:
-    listing = node.json(["nft", "-j", "list", "counters", "table", "inet", TABLE])
-    return {
-        entry["counter"]["name"]: entry["counter"]["packets"] for entry in listing["nftables"] if "counter" in entry
-    }
