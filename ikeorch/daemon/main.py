@@ -93,10 +93,10 @@ async def _run(settings: Settings, loaded: LoadedConfig) -> None:
     _log.info("daemon_started", gateway=loaded.spec.name, peers=len(loaded.spec.peers), config=str(settings.config))
     tasks: list[asyncio.Task[None]] = []
     try:
-        prober.start()
         await api.start(settings.socket)
         tasks = [
             asyncio.create_task(reconciler.run(), name="reconciler"),
+            asyncio.create_task(prober.run(), name="prober"),
             asyncio.create_task(charon.events(lambda event: reconciler.wake(_reason(event))), name="charon-events"),
             asyncio.create_task(kernel.changes(lambda: reconciler.wake("kernel changed")), name="kernel-changes"),
         ]
@@ -110,7 +110,7 @@ async def _run(settings: Settings, loaded: LoadedConfig) -> None:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         await api.stop()
-        await prober.stop()
+        prober.close()
         await charon.close()
         await kernel.close()
         store.close()

@@ -83,7 +83,6 @@ class Prober:
         self._on_change = on_change
         self._interval = interval
         self._sessions: dict[TunnelId, _Session] = {}
-        self._task: asyncio.Task[None] | None = None
 
     def states(self) -> dict[TunnelId, ProbeState]:
         """What has been seen of each tunnel."""
@@ -97,22 +96,12 @@ class Prober:
             if tunnel not in self._sessions:
                 self._sessions[tunnel] = _Session(tunnel, target, self._on_change)
 
-    def start(self) -> None:
-        """Begin; `stop` ends it."""
-        if self._task is None:
-            self._task = asyncio.create_task(self._run(), name="prober")
-
-    async def stop(self) -> None:
-        """End probing and close all sockets."""
-        if self._task is not None:
-            self._task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._task
-            self._task = None
+    def close(self) -> None:
+        """Close all sockets; the next `set_targets` opens new ones."""
         self.set_targets({})
 
-    async def _run(self) -> None:
-        """One round an interval; the tunnels of a round are spread over it."""
+    async def run(self) -> None:
+        """Probe for ever, one round an interval; the tunnels of a round are spread over it."""
         while True:
             began = time.monotonic()
             sessions = list(self._sessions.values())
@@ -121,7 +110,9 @@ class Prober:
                 delay = due - time.monotonic()
                 if delay > 0.002:
                     await asyncio.sleep(delay)
-                session.probe()
+                # the targets may have changed while this round slept
+                if self._sessions.get(session.tunnel) is session:
+                    session.probe()
             await asyncio.sleep(max(0.001, began + self._interval - time.monotonic()))
 
 
