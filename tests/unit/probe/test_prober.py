@@ -50,6 +50,11 @@ async def rounds(prober: Prober, count: int) -> None:
     raise AssertionError("the prober does not send")
 
 
+def descriptors() -> int:
+    """How many files this process has open."""
+    return sum(1 for _ in Path("/proc/self/fd").iterdir())
+
+
 async def test_an_answer_with_the_right_name_proves_the_tunnel(prober: tuple[Prober, list[TunnelId]]) -> None:
     """Sent, reflected and matched; the first answer is reported once, the RTT is that of a loopback."""
     running, changed = prober
@@ -87,7 +92,7 @@ async def test_changing_targets_leaks_no_socket(prober: tuple[Prober, list[Tunne
     """A hundred changes, many of them while a round sleeps between two tunnels, leave two sockets a tunnel open."""
     running, _ = prober
     second = replace(LOOP, local=ip_address("::1"), remote=ip_address("::1"))
-    before = sum(1 for _ in Path("/proc/self/fd").iterdir())
+    before = descriptors()
     for number in range(100):
         us = Sender("gw-a", number % 7)
         running.set_targets({TUNNEL: replace(LOOP, us=us), TunnelId("gw-a", 1): replace(second, us=us)})
@@ -95,6 +100,6 @@ async def test_changing_targets_leaks_no_socket(prober: tuple[Prober, list[Tunne
     await asyncio.sleep(0.1)
     gc.disable()  # a leaked socket must not be saved by chance
     try:
-        assert sum(1 for _ in Path("/proc/self/fd").iterdir()) - before <= 4
+        assert descriptors() - before <= 4
     finally:
         gc.enable()
