@@ -18,6 +18,8 @@ CA_FOLDER = "/var/lib/ikeorch-ca"
 PKI_FOLDER = "/etc/ikeorch/pki"
 GATEWAYS = ("gw-a", "gw-b")
 TUNNELS = 4
+READY = 90
+"""Seconds for a daemon to answer; it takes two where the machine is not busy with other things."""
 CHARON_UNREACHABLE = 5
 """status exits with it, and shows what it knows all the same."""
 
@@ -58,7 +60,7 @@ def start_daemons(lab: Lab) -> None:
             lab.node(name).start_daemon(daemon, ready=None)
     for daemon in ("charon", "ikeorchd"):
         for name in GATEWAYS:
-            lab.node(name).wait_ready(daemon, 30)
+            lab.node(name).wait_ready(daemon, READY)
 
 
 def add_tunnels(lab: Lab, count: int = TUNNELS) -> str:
