@@ -127,7 +127,8 @@ def test_charon_is_kept_alive_as_its_unit_would(lab: Lab) -> None:
     state = node.daemons["charon"]
     assert (state.starts, state.last_exit) == (2, -signal.SIGKILL)
     node.wait_ready("charon")
-    assert node.stop_daemon("charon") == 0
+    # it answers VICI a moment before it handles SIGTERM itself
+    assert node.stop_daemon("charon") in {0, -signal.SIGTERM}
     assert node.daemons["charon"].pid is None
     assert not node.daemons["charon"].wanted
 
