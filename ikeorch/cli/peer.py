@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TextIO
+from typing import BinaryIO
 from urllib.parse import quote
 
 import click
@@ -10,7 +10,7 @@ import click
 from ikeorch.cli.client import Client, Json
 from ikeorch.cli.options import output_option, print_json, print_rows, socket_option
 from ikeorch.cli.waiting import DURATION, wait_until_carrying
-from ikeorch.errors import ExitCode, UsageError
+from ikeorch.errors import ConfigError, ExitCode, UsageError
 
 HEADING = ("PEER", "SITE", "IDENTITY", "TUNNELS", "INITIATOR", "PREFIXES")
 
@@ -21,17 +21,17 @@ def peer() -> None:
 
 
 @peer.command()
-@click.option("-f", "--file", "block", type=click.File("r"), required=True, help="The peer block; - reads stdin.")
+@click.option("-f", "--file", "block", type=click.File("rb"), required=True, help="The peer block; - reads stdin.")
 @click.option("--timeout", type=DURATION, default="60s", show_default=True, help="How long to wait for packets.")
 @click.option("--no-wait", is_flag=True, help="Do not wait until the tunnels carry packets.")
 @output_option
 @socket_option
-def add(client: Client, block: TextIO, timeout: float, output: str, *, no_wait: bool) -> int:
+def add(client: Client, block: BinaryIO, timeout: float, output: str, *, no_wait: bool) -> int:
     """Add a peer from the block that `ikeorch tunnel add` printed on it, and wait for its tunnels.
 
     Exits 75 when its tunnels do not carry packets within the time-out.
     """
-    answer = client.request("POST", "/v1/peers", {"block": block.read(1024 * 1024)})
+    answer = client.request("POST", "/v1/peers", {"block": _decode(block.read(1024 * 1024))})
     word = "added" if answer["changed"] else "unchanged"
     click.echo(f"{word}: peer {answer['peer']} with {len(answer['tunnels'])} tunnels", err=True)
     for warning in answer["warnings"]:
@@ -89,6 +89,14 @@ def show(client: Client, name: str, output: str) -> int:
     for each in tunnels:
         click.echo(f"{each['tunnel']} is {each['state']}: {each['reason']}")
     return ExitCode.OK
+
+
+def _decode(raw: bytes) -> str:
+    try:
+        return raw.decode()
+    except UnicodeDecodeError as error:
+        hint = "give it the block that `ikeorch tunnel add` printed"
+        raise ConfigError(f"the peer block is not UTF-8 text at byte {error.start}", hint=hint) from None
 
 
 def _row(each: Json) -> tuple[str, ...]:

@@ -153,6 +153,7 @@ def _plan_tunnel(
     live = [sa for sa in sas if sa.state in _LIVE]
     if live:
         return _keep_live(plan, live, attempt, now)
+    attempt = replace(attempt, childless_since=None)
     if not plan.initiator:
         return [], replace(attempt, seen=False, connecting=None, missing_since=None)
     connecting = [sa for sa in sas if sa.state in _CONNECTING]
@@ -175,7 +176,9 @@ def _keep_live(plan: TunnelPlan, live: list[IkeSa], attempt: Attempt, now: Secon
     working = [sa for sa in live if any(child.forwards for child in sa.children)]
     if not working:
         since = now if attempt.childless_since is None else attempt.childless_since
-        if now - since < CHILDLESS_TIMEOUT or not plan.initiator:
+        if not plan.initiator:
+            return [], replace(attempt, childless_since=None)
+        if now - since < CHILDLESS_TIMEOUT:
             return [], replace(attempt, childless_since=since)
         reason = "its IKE_SA has no CHILD_SA"
         ends = [_terminate(sa.connection, sa, reason, tunnel=plan.tunnel) for sa in live]

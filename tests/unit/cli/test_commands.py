@@ -128,3 +128,11 @@ def test_pki_makes_a_ca_and_issues(tmp_path: Path, capsys: pytest.CaptureFixture
     assert run(["pki", "issue", "not a name", "--ca-dir", str(ca), "--out-dir", str(out)]) == 1
     assert run(["pki", "issue", "gw-a.dc.example", "--ca-dir", str(tmp_path / "none"), "--out-dir", str(out)]) == 1
     assert "is missing; ikeorch pki init" in capsys.readouterr().err
+
+
+def test_a_block_that_is_no_text_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """With the first bad byte, before the daemon is asked."""
+    block = tmp_path / "block"
+    block.write_bytes(b"name: \xff\n")
+    assert run(["peer", "add", "-f", str(block), "--socket", str(tmp_path / "s")]) == 1
+    assert "the peer block is not UTF-8 text at byte 6" in capsys.readouterr().err

@@ -221,3 +221,13 @@ def test_settled_means_one_live_sa_with_one_child() -> None:
     assert not settled([T0], charon())
     assert not settled([T0], charon(sa(), sa(number=2)))
     assert not settled([T0], charon(sa(children=())))
+
+
+def test_a_child_that_was_missing_wakes_nobody_once_its_sa_is_gone() -> None:
+    """Neither on the responder, who does nothing about it, nor after the SA went: no timer in the past."""
+    tracker = Tracker()
+    tracker.step(0, sa(children=()))
+    tracker.step(2)
+    wake = next_wake(tracker.memory, Seconds(100))
+    assert all(attempt.childless_since is None for attempt in tracker.memory.attempts.values())
+    assert wake is not None
