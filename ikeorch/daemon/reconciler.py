@@ -202,10 +202,11 @@ class Reconciler:
         spec = self._spec
         found: list[Condition] = list(self._outside.values())
         credentials = self._read_credentials(found)
-        actual = await self._snapshot(spec, found)
+        allocations = self._allocate(spec)
+        actual = await self._snapshot(spec, allocations, found)
         now = Seconds(time.monotonic())
         self._verdicts = judge_tunnels(self._prober.states(), self._verdicts, now)
-        desired = self._compute(spec, actual, credentials)
+        desired = self._compute(spec, allocations, actual, credentials)
         planned, self._memory = self._plan(desired, actual, now)
         done, failures = await self._executor.run(
             planned,
@@ -234,8 +235,10 @@ class Reconciler:
         """What a pass would do now, without doing it."""
         found: list[Condition] = []
         credentials = self._read_credentials(found)
-        actual = await self._snapshot(self._spec, found)
-        desired = self._compute(self._spec, actual, credentials)
+        spec = self._spec
+        allocations = self._allocate(spec)
+        actual = await self._snapshot(spec, allocations, found)
+        desired = self._compute(spec, allocations, actual, credentials)
         planned, _ = self._plan(desired, actual, Seconds(time.monotonic()))
         return planned
 
@@ -268,11 +271,13 @@ class Reconciler:
             self._store.add_numbers(new)
         return Allocations({**numbers, **new})
 
-    def _compute(self, spec: GatewaySpec, actual: Actual, credentials: LoadedCredentials | None) -> Desired:
+    def _compute(
+        self, spec: GatewaySpec, allocations: Allocations, actual: Actual, credentials: LoadedCredentials | None
+    ) -> Desired:
         kernel = actual.kernel
         return compute_desired(
             spec,
-            self._allocate(spec),
+            allocations,
             credentials=credentials.bundle if credentials else None,
             verdicts=self._verdicts,
             grouped=actual.grouped_tunnels(),
@@ -280,9 +285,9 @@ class Reconciler:
             underlay_mtu=kernel.devices if kernel else {},
         )
 
-    async def _snapshot(self, spec: GatewaySpec, found: list[Condition]) -> Actual:
+    async def _snapshot(self, spec: GatewaySpec, allocations: Allocations, found: list[Condition]) -> Actual:
         """Look at kernel and charon at the same time; what cannot be seen is None and a condition."""
-        needed = [setting.name for setting in needed_sysctls(spec, self._allocate(spec))]
+        needed = [setting.name for setting in needed_sysctls(spec, allocations)]
         kernel, charon = await asyncio.gather(
             _attempt(lambda: self._kernel.snapshot(needed), Code.KERNEL_UNREADABLE, found),
             _attempt(self._charon.snapshot, Code.CHARON_UNREACHABLE, found),

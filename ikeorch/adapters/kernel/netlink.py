@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import errno
+from collections.abc import AsyncIterator
 from typing import Any
 
 from pyroute2 import AsyncIPRoute
@@ -62,6 +64,23 @@ class Netlink:
             self._socket = socket
         return self._socket
 
+    @contextlib.asynccontextmanager
+    async def _exchange(self, subject: str) -> AsyncIterator[AsyncIPRoute]:
+        """The socket for one exchange: alone, with a deadline, and closed when it is not known what comes next."""
+        async with self._lock:
+            socket = await self._open()
+            try:
+                async with asyncio.timeout(DEADLINE):
+                    yield socket
+            except NetlinkError as error:
+                raise translate(error, subject) from None
+            except (TimeoutError, OSError, KeyError) as error:
+                await self.close()
+                raise KernelError(f"{subject}: the kernel did not answer ({error!r})") from None
+            except asyncio.CancelledError:
+                await self.close()
+                raise
+
     async def request(
         self, subject: str, message: NextHopMessage | RouteMessage, kind: int, flags: int
     ) -> list[Message]:
@@ -78,39 +97,16 @@ class Netlink:
             NotPermittedError: CAP_NET_ADMIN is missing.
             KernelError: no answer in time.
         """
-        async with self._lock:
-            socket = await self._open()
-            try:
-                async with asyncio.timeout(DEADLINE):
-                    answers = [answer async for answer in await socket.nlm_request(message, kind, flags)]
-            except NetlinkError as error:
-                raise translate(error, subject) from None
-            except (TimeoutError, OSError, KeyError) as error:
-                await self.close()
-                raise KernelError(f"{subject}: the kernel did not answer ({error!r})") from None
-            except asyncio.CancelledError:
-                await self.close()
-                raise
-            return answers
+        async with self._exchange(subject) as socket:
+            return [answer async for answer in await socket.nlm_request(message, kind, flags)]
 
     async def call(self, subject: str, method: str, *arguments: object, **options: object) -> list[Message]:
         """One of pyroute2's own calls (``link``, ``addr``, ``rule``), all its answers; errors as in `request`."""
-        async with self._lock:
-            socket = await self._open()
-            try:
-                async with asyncio.timeout(DEADLINE):
-                    answers = await getattr(socket, method)(*arguments, **options)
-                    if hasattr(answers, "__aiter__"):
-                        return [answer async for answer in answers]
-                    return list(answers)
-            except NetlinkError as error:
-                raise translate(error, subject) from None
-            except (TimeoutError, OSError, KeyError) as error:
-                await self.close()
-                raise KernelError(f"{subject}: the kernel did not answer ({error!r})") from None
-            except asyncio.CancelledError:
-                await self.close()
-                raise
+        async with self._exchange(subject) as socket:
+            answers = await getattr(socket, method)(*arguments, **options)
+            if hasattr(answers, "__aiter__"):
+                return [answer async for answer in answers]
+            return list(answers)
 
     async def dump_next_hops(self) -> list[Message]:
         """All next-hop objects of the namespace."""
