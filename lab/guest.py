@@ -8,6 +8,7 @@ unpinned, everything in it is four times slower.
 from __future__ import annotations
 
 import os
+import resource
 import shlex
 import shutil
 import signal
@@ -87,6 +88,13 @@ def claim_cpu(wanted: int | None) -> tuple[int, IO[str] | None]:
     return usable[os.getpid() % len(usable)], None
 
 
+def _prepare_kernel() -> None:
+    """In the guest's kernel, before it boots: it holds a descriptor of ours for each file that is looked at inside."""
+    die_with_parent()
+    most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+
+
 class Guest:
     """A running guest; a context manager that leaves nothing behind."""
 
@@ -118,7 +126,7 @@ class Guest:
                     pass_fds=(theirs.fileno(),),
                     env={**os.environ, "TMPDIR": str(memory_folder(options.memory)), "HOME": str(self._folder)},
                     start_new_session=True,
-                    preexec_fn=die_with_parent,  # noqa: PLW1509 - no threads here
+                    preexec_fn=_prepare_kernel,  # noqa: PLW1509 - no threads here
                 )
             self.channel.wait_ready(BOOT_SECONDS, self.alive)
         except LabError as error:

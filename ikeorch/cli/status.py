@@ -52,7 +52,7 @@ def show(view: Json, output: str) -> None:
 def tunnel_row(tunnel: Json) -> tuple[str, ...]:
     """One tunnel's columns."""
     path = tunnel["path"]
-    suite = tunnel["child"]["suite"] if tunnel["child"] and tunnel["child"]["suite"] else tunnel["suite"]
+    suite = tunnel["child"]["suite"] or tunnel["suite"] if tunnel["child"] else "-"
     rtt = "-" if tunnel["rtt_ms"] is None else f"{tunnel['rtt_ms']:.2f}ms"
     return (
         tunnel["tunnel"],
@@ -61,8 +61,8 @@ def tunnel_row(tunnel: Json) -> tuple[str, ...]:
         suite,
         rtt,
         str(tunnel["weight"]),
-        format_bytes(tunnel["bytes_in"]),
-        format_bytes(tunnel["bytes_out"]),
+        format_bytes(tunnel["bytes_in"]) if tunnel["child"] else "-",
+        format_bytes(tunnel["bytes_out"]) if tunnel["child"] else "-",
     )
 
 

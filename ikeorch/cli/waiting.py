@@ -87,5 +87,6 @@ def _give_up(view: Json, states: dict[str, Json], timeout: float) -> PendingErro
     because = "; ".join([*reasons[:4], *other[:2]]) or "the daemon has not taken them up yet"
     return PendingError(
         f"{len(waiting)} of {len(states)} tunnels do not carry packets after {timeout:.0f} s ({because})",
-        hint="they come up by themselves once the peer is configured too: ikeorch peer add -f - on the other gateway",
+        hint="they come up by themselves once the other gateway has them too: there, `ikeorch peer add -f -` with the "
+        "printed block, or `ikeorch tunnel add` if it knows this gateway already",
     )

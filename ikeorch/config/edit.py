@@ -15,6 +15,20 @@ from ikeorch.config.problems import InvalidConfigError, Problem
 from ikeorch.errors import UsageError
 
 
+def raise_tunnel_count(text: str, peer: str, count: int, source: str) -> str:
+    """As `set_tunnel_count`, but a larger count stays.
+
+    Raises:
+        UsageError: there is no such peer.
+        InvalidConfigError: the text is no configuration.
+    """
+    tunnels = _peer_section(parse_document(text, source), peer).get("tunnels")
+    present = tunnels.get("count") if isinstance(tunnels, CommentedMap) else None
+    if isinstance(present, int) and present > count:
+        return text
+    return set_tunnel_count(text, peer, count, source)
+
+
 def set_tunnel_count(text: str, peer: str, count: int, source: str) -> str:
     """Set ``peers[].tunnels.count`` of one peer.
 
@@ -73,7 +87,7 @@ def add_peer(text: str, block: str, source: str, block_source: str) -> tuple[str
             raise UsageError(
                 f"another peer {name!r} is configured already",
                 where=f"{source}:{line}",
-                hint=f"edit it there, or `ikeorch peer remove {name}` first",
+                hint=f"more tunnels: `ikeorch tunnel add {name} --count N`; else edit it there, SIGHUP reloads it",
             )
     if not peers:
         peers.fa.set_block_style()

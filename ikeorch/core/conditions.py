@@ -26,12 +26,14 @@ class Code(Enum):
     KERNEL_UNREADABLE = "kernel-unreadable"
     CONFIG_INVALID = "config-invalid"
     CREDENTIALS_UNREADABLE = "credentials-unreadable"
+    STORE_FAILED = "store-failed"
     CERTIFICATE_LACKS_NAME = "certificate-lacks-name"
     UPLINK_MISSING = "uplink-missing"
     ACTION_FAILED = "action-failed"
     TUNNEL_PENDING = "tunnel-pending"
     TUNNEL_DOWN = "tunnel-down"
     TUNNEL_MISPAIRED = "tunnel-mispaired"
+    TUNNEL_ORPHANED = "tunnel-orphaned"
     BUNDLE_SILENT = "bundle-silent"
 
 
@@ -43,6 +45,10 @@ _REGISTRY: dict[Code, tuple[Severity, str]] = {
         "correct the file (`ikeorch config check`); the last good one is in force",
     ),
     Code.CREDENTIALS_UNREADABLE: (Severity.ERROR, "make them with `ikeorch pki issue`; live tunnels stay"),
+    Code.STORE_FAILED: (
+        Severity.ERROR,
+        "make room on its disk; until then new tunnels' numbers are kept in memory only",
+    ),
     Code.CERTIFICATE_LACKS_NAME: (Severity.ERROR, "reissue it with more names: ikeorch pki issue --tunnels N"),
     Code.UPLINK_MISSING: (Severity.ERROR, "check the cable, or gateway.uplinks[].interface"),
     Code.ACTION_FAILED: (Severity.ERROR, "it is tried again; see the reason and the daemon's log"),
@@ -51,6 +57,10 @@ _REGISTRY: dict[Code, tuple[Severity, str]] = {
     Code.TUNNEL_MISPAIRED: (
         Severity.ERROR,
         "the two ends' SAs are crossed; compare identities and if_ids",
+    ),
+    Code.TUNNEL_ORPHANED: (
+        Severity.WARNING,
+        "it forwards until its SAs expire; the end that initiates replaces them when it notices (dpd_delay)",
     ),
     Code.BUNDLE_SILENT: (Severity.ERROR, "no tunnel answers probes; check the peer's ikeorchd, then the paths"),
 }

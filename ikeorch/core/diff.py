@@ -7,6 +7,7 @@ carries our mark ever appears in an actual state.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from ikeorch.core.actual import Actual
 from ikeorch.core.charon_state import CharonState
@@ -109,6 +110,8 @@ def _diff_guard(wanted: Guard, found: Guard | None) -> Iterable[Action]:
     wide = wanted if found is None else _union(found, wanted)
     if wide != found:
         reason = "missing" if found is None else "a tunnel or prefix is new"
+        if found is not None and replace(found, saved=True) == wide:
+            reason = "not saved for the next boot"
         symbol = Symbol.ADD if found is None else Symbol.CHANGE
         yield Action(step=Step.GUARD_WIDEN, operation=EnsureObject(wide), symbol=symbol, reason=reason)
     if wide != wanted:

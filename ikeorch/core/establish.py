@@ -8,7 +8,7 @@ as gone only after two passes at least a second apart. Only a charon that was se
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from ikeorch.core.charon_state import CharonState, IkeSa, IkeState
@@ -42,6 +42,7 @@ class Attempt:
     Attributes:
         seen: it had a live IKE_SA in some pass.
         missing_since: monotonic seconds of the first pass in a row without any SA.
+        responder_since: the same where the peer initiates; nothing is done about it but to say so.
         connecting: (charon's id, since when) of the IKE_SA that is being set up; id 0 until list-sas shows it.
         childless_since: since when the live IKE_SA has had no CHILD_SA.
         failures: attempts in a row that came to nothing.
@@ -50,6 +51,7 @@ class Attempt:
 
     seen: bool = False
     missing_since: Seconds | None = None
+    responder_since: Seconds | None = None
     connecting: tuple[int, Seconds] | None = None
     childless_since: Seconds | None = None
     failures: int = 0
@@ -132,6 +134,8 @@ def next_wake(memory: Memory, now: Seconds) -> Seconds | None:
             times.append(attempt.connecting[1] + (CONNECT_TIMEOUT if known else START_GRACE))
         elif attempt.missing_since is not None:
             times.append(max(attempt.not_before, attempt.missing_since + CONFIRM_GONE if attempt.seen else 0))
+        if attempt.responder_since is not None and now < attempt.responder_since + CONFIRM_GONE:
+            times.append(attempt.responder_since + CONFIRM_GONE)
         if attempt.childless_since is not None:
             times.append(attempt.childless_since + CHILDLESS_TIMEOUT)
     return Seconds(max(min(times), now + 0.05)) if times else None
@@ -155,7 +159,8 @@ def _plan_tunnel(
         return _keep_live(plan, live, attempt, now)
     attempt = replace(attempt, childless_since=None)
     if not plan.initiator:
-        return [], replace(attempt, seen=False, connecting=None, missing_since=None)
+        since = now if attempt.responder_since is None else attempt.responder_since
+        return [], replace(attempt, seen=False, connecting=None, missing_since=None, responder_since=since)
     connecting = [sa for sa in sas if sa.state in _CONNECTING]
     if connecting:
         sa = connecting[-1]
@@ -164,7 +169,7 @@ def _plan_tunnel(
         if now - since < CONNECT_TIMEOUT:
             return [], replace(attempt, connecting=(sa.unique_id, since), missing_since=None)
         failures = attempt.failures + 1
-        end = _terminate(sa.connection, sa, f"no answer for {CONNECT_TIMEOUT:.0f} s", tunnel=plan.tunnel)
+        end = _abandon(plan, sa, f"no answer for {CONNECT_TIMEOUT:.0f} s")
         start = _initiate(plan, f"attempt {failures + 1}")
         return [end, start], replace(attempt, connecting=(0, now), missing_since=now, failures=failures)
     return _start(plan, attempt, in_flight, now=now, jitter=jitter)
@@ -172,7 +177,15 @@ def _plan_tunnel(
 
 def _keep_live(plan: TunnelPlan, live: list[IkeSa], attempt: Attempt, now: Seconds) -> tuple[list[Action], Attempt]:
     """Tend a tunnel that has at least one live IKE_SA: a child must be there, and only the newest one stays."""
-    attempt = replace(attempt, seen=True, connecting=None, missing_since=None, failures=0, not_before=Seconds(0))
+    attempt = replace(
+        attempt,
+        seen=True,
+        connecting=None,
+        missing_since=None,
+        responder_since=None,
+        failures=0,
+        not_before=Seconds(0),
+    )
     working = [sa for sa in live if any(child.forwards for child in sa.children)]
     if not working:
         since = now if attempt.childless_since is None else attempt.childless_since
@@ -181,8 +194,8 @@ def _keep_live(plan: TunnelPlan, live: list[IkeSa], attempt: Attempt, now: Secon
         if now - since < CHILDLESS_TIMEOUT:
             return [], replace(attempt, childless_since=since)
         reason = "its IKE_SA has no CHILD_SA"
-        ends = [_terminate(sa.connection, sa, reason, tunnel=plan.tunnel) for sa in live]
-        return [_initiate(plan, reason), *ends], replace(attempt, childless_since=None)
+        ends = [_abandon(plan, sa, reason) for sa in live]
+        return [*ends, _initiate(plan, reason)], replace(attempt, childless_since=None)
     attempt = replace(attempt, childless_since=None)
     newest = min(working, key=lambda sa: (sa.age, -sa.unique_id))
     if len(live) == 1 or newest.age < DUPLICATE_AGE:
@@ -233,10 +246,6 @@ def _terminate(connection: str, sa: IkeSa, reason: str, *, tunnel: TunnelId | No
     )
 
 
-def settled(tunnels: Iterable[TunnelId], charon: CharonState) -> bool:
-    """Whether each tunnel has exactly one live IKE_SA with one forwarding child."""
-    for tunnel in tunnels:
-        live = [sa for sa in charon.sas if sa.connection == tunnel.connection and sa.state in _LIVE]
-        if len(live) != 1 or sum(child.forwards for child in live[0].children) != 1:
-            return False
-    return True
+def _abandon(plan: TunnelPlan, sa: IkeSa, reason: str) -> Action:
+    """End an IKE_SA that carries nothing; it must not depend on its successor's beginning."""
+    return replace(_terminate(sa.connection, sa, reason, tunnel=plan.tunnel), step=Step.ABANDON)

@@ -234,11 +234,13 @@ class Guard:
         uplinks: device names; only ESP, IKE and needed ICMP pass there, nothing is forwarded in clear.
         tunnels: the XFRM interfaces and their accepted sources, sorted by interface.
         prefixes: what this site offers, collapsed; only these are reachable from a tunnel.
+        saved: whether the file for the next boot holds today's rules with these members.
     """
 
     uplinks: tuple[str, ...] = ()
     tunnels: tuple[GuardPeer, ...] = ()
     prefixes: tuple[IPNetwork, ...] = ()
+    saved: bool = True
 
     @property
     def key(self) -> ObjectKey:

@@ -40,7 +40,10 @@ class Symbol(Enum):
 
 
 class Step(IntEnum):
-    """The order of a plan: make before break, and on the way down withdraw, next hop, SA, link."""
+    """The order of a plan: make before break, and on the way down withdraw, next hop, SA, link.
+
+    An IKE_SA that never carried anything is abandoned before its successor is begun.
+    """
 
     SETTING = 0
     GUARD_WIDEN = 1
@@ -49,18 +52,19 @@ class Step(IntEnum):
     LINK_SETTING = 4
     CREDENTIAL = 5
     CONNECTION = 6
-    INITIATE = 7
-    NEXT_HOP = 8
-    GROUP = 9
-    ROUTE = 10
-    ROUTE_REMOVE = 11
-    GROUP_REMOVE = 12
-    NEXT_HOP_REMOVE = 13
-    CONNECTION_REMOVE = 14
-    TERMINATE = 15
-    LINK_REMOVE = 16
-    UNDERLAY_REMOVE = 17
-    GUARD_NARROW = 18
+    ABANDON = 7
+    INITIATE = 8
+    NEXT_HOP = 9
+    GROUP = 10
+    ROUTE = 11
+    ROUTE_REMOVE = 12
+    GROUP_REMOVE = 13
+    NEXT_HOP_REMOVE = 14
+    CONNECTION_REMOVE = 15
+    TERMINATE = 16
+    LINK_REMOVE = 17
+    UNDERLAY_REMOVE = 18
+    GUARD_NARROW = 19
 
 
 @dataclass(frozen=True, slots=True)

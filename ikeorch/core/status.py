@@ -10,7 +10,7 @@ from ikeorch.core.actual import Actual
 from ikeorch.core.charon_state import ChildSa, IkeSa, IkeState
 from ikeorch.core.conditions import Code, Condition
 from ikeorch.core.desired import Desired, TunnelPlan
-from ikeorch.core.establish import Memory
+from ikeorch.core.establish import CONFIRM_GONE, Memory
 from ikeorch.core.health import ProbeState, Verdict
 from ikeorch.core.ids import TunnelId
 from ikeorch.core.kernel_state import XfrmInterface
@@ -117,9 +117,9 @@ def _judge(
 
 
 def find_conditions(
-    desired: Desired, actual: Actual, tunnels: Iterable[TunnelStatus], memory: Memory
+    desired: Desired, actual: Actual, tunnels: Iterable[TunnelStatus], memory: Memory, now: Seconds
 ) -> list[Condition]:
-    """Everything that is wrong with the tunnels and what they need, as seen in one pass."""
+    """Everything that is wrong with the tunnels and what they need, as seen in one pass at `now` (monotonic)."""
     found: list[Condition] = []
     silent: dict[str, list[TunnelStatus]] = {}
     for status in tunnels:
@@ -128,6 +128,9 @@ def find_conditions(
         if status.state is TunnelState.DOWN:
             code = Code.TUNNEL_MISPAIRED if "come out of" in status.reason else Code.TUNNEL_DOWN
             found.append(Condition(code=code, subject=str(tunnel), message=status.reason))
+        elif _is_orphaned(status, actual, memory, now):
+            message = "the kernel forwards, but charon has no SA for it, as after a crash of charon"
+            found.append(Condition(code=Code.TUNNEL_ORPHANED, subject=str(tunnel), message=message))
         elif status.state in {TunnelState.WAITING, TunnelState.CONNECTING}:
             attempt = memory.attempts.get(tunnel)
             tries = f" after {attempt.failures} attempts" if attempt and attempt.failures else ""
@@ -151,6 +154,17 @@ def find_conditions(
             message += f" and {len(missing) - 1} more" if len(missing) > 1 else ""
             found.append(Condition(code=Code.CERTIFICATE_LACKS_NAME, subject="", message=message))
     return found
+
+
+def _is_orphaned(status: TunnelStatus, actual: Actual, memory: Memory, now: Seconds) -> bool:
+    """Whether a tunnel carries while charon has had no SA for it for longer than a `noblock` pass may miss one."""
+    if status.state is not TunnelState.CARRYING or status.ike is not None or actual.charon is None:
+        return False
+    attempt = memory.attempts.get(status.plan.tunnel)
+    if attempt is None:
+        return False
+    since = attempt.responder_since if attempt.missing_since is None else attempt.missing_since
+    return since is not None and now - since >= CONFIRM_GONE
 
 
 def interfaces_present(actual: Actual) -> frozenset[TunnelId]:

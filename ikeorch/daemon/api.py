@@ -17,7 +17,7 @@ import structlog
 from aiohttp import web
 
 from ikeorch.config.block import render_peer_block
-from ikeorch.config.edit import add_peer, remove_peer, set_tunnel_count
+from ikeorch.config.edit import add_peer, raise_tunnel_count, remove_peer, set_tunnel_count
 from ikeorch.config.loader import LoadedConfig
 from ikeorch.core.ids import MAX_TUNNELS_PER_BUNDLE
 from ikeorch.core.units import Seconds
@@ -100,11 +100,11 @@ class Api:
             ConfigError: it is refused.
         """
         try:
-            loaded = await self._config.read()
+            loaded = await self._config.reload()
         except IkeorchError as error:
             self._reconciler.refuse_config(str(error))
             raise
-        self._reconciler.set_spec(loaded.spec, reason)
+        self._reconciler.wake(reason)
         return loaded
 
     async def _set_tunnels(self, request: web.Request) -> web.Response:
@@ -116,16 +116,8 @@ class Api:
         count = body.get(key)
         if type(count) is not int or not 0 <= count <= MAX_TUNNELS_PER_BUNDLE:
             raise UsageError(f"{key} must be a whole number from 0 to {MAX_TUNNELS_PER_BUNDLE}")
-        source = str(self._config.path)
-
-        def change(text: str) -> str:
-            if key == "at_least":
-                known = self._reconciler.spec.peer(peer)
-                if known is not None and known.tunnels.count > count:
-                    return text
-            return set_tunnel_count(text, peer, count, source)
-
-        return await self._edit(request, change, peer)
+        edit = set_tunnel_count if key == "count" else raise_tunnel_count
+        return await self._edit(request, partial(edit, peer=peer, count=count, source=str(self._config.path)), peer)
 
     async def _add_peer(self, request: web.Request) -> web.Response:
         """Body ``{"block": YAML}``: a peer block, as ``tunnel add`` prints it on the other gateway."""
@@ -141,7 +133,7 @@ class Api:
             return changed
 
         loaded, changed = await self._config.edit(change)
-        return self._apply(request, loaded, name, changed=changed)
+        return self._edited(request, loaded, name, changed=changed)
 
     async def _remove_peer(self, request: web.Request) -> web.Response:
         _require_operator(request)
@@ -150,13 +142,12 @@ class Api:
 
     async def _edit(self, request: web.Request, change: Callable[[str], str], peer: str) -> web.Response:
         loaded, changed = await self._config.edit(change)
-        return self._apply(request, loaded, peer, changed=changed)
+        return self._edited(request, loaded, peer, changed=changed)
 
-    def _apply(self, request: web.Request, loaded: LoadedConfig, peer: str, *, changed: bool) -> web.Response:
-        """Put an edited configuration in force, and say what the other side needs."""
-        if changed or loaded.spec != self._reconciler.spec:
+    def _edited(self, request: web.Request, loaded: LoadedConfig, peer: str, *, changed: bool) -> web.Response:
+        """Say what an edit changed and what the other side needs."""
+        if changed:
             _log.info("config_changed", peer=peer, uid=_user_id(request), request=f"{request.method} {request.path}")
-            self._reconciler.set_spec(loaded.spec, "configuration changed")
         answer = self._changed(loaded, changed=changed)
         answer["peer"] = peer
         known = loaded.spec.peer(peer)

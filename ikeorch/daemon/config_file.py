@@ -17,22 +17,27 @@ class ConfigFile:
 
     Args:
         path: where it lies.
+        put_in_force: called with every configuration that was read or written, in that order.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, put_in_force: Callable[[LoadedConfig], None]) -> None:
         self.path = path
+        self._put_in_force = put_in_force
         self._lock = asyncio.Lock()
 
-    async def read(self) -> LoadedConfig:
-        """Read and check the file.
+    async def reload(self) -> LoadedConfig:
+        """Read and check the file, and put it in force.
 
         Raises:
-            ConfigError: see `read_config`.
+            ConfigError: see `read_config`; the old one stays in force.
         """
-        return await asyncio.to_thread(read_config, self.path)
+        async with self._lock:
+            loaded = await asyncio.to_thread(read_config, self.path)
+            self._put_in_force(loaded)
+            return loaded
 
     async def edit(self, change: Callable[[str], str]) -> tuple[LoadedConfig, bool]:
-        """Change the file's text; what would not be valid is never written.
+        """Change the file's text and put it in force; what would not be valid is never written.
 
         Args:
             change: old text in, new text out.
@@ -44,13 +49,14 @@ class ConfigFile:
             ConfigError: the file, or the changed text, is refused; nothing is written.
         """
         async with self._lock:
-            before = await self.read()
+            before = await asyncio.to_thread(read_config, self.path)
             text = change(before.text)
-            if text == before.text:
-                return before, False
-            after = load_config(text, str(self.path))
-            await asyncio.to_thread(self._write, text)
-            return after, True
+            after = before
+            if text != before.text:
+                after = load_config(text, str(self.path))
+                await asyncio.to_thread(self._write, text)
+            self._put_in_force(after)
+            return after, text != before.text
 
     def _write(self, text: str) -> None:
         """Replace the file so that at any moment the old or the new one is there; mode and owner stay."""

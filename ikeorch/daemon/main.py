@@ -86,9 +86,9 @@ async def _run(settings: Settings, loaded: LoadedConfig) -> None:
     store = Store.open(settings.state / "ikeorch.db")
     kernel = KernelAdapter(guard_file=settings.state / "guard.nft")
     charon = CharonAdapter(loaded.spec.vici_socket)
-    config = ConfigFile(settings.config)
     prober = Prober(lambda tunnel: reconciler.wake(f"first answer through {tunnel}"))
     reconciler = Reconciler(loaded.spec, kernel=kernel, charon=charon, prober=prober, store=store)
+    config = ConfigFile(settings.config, lambda loaded: reconciler.set_spec(loaded.spec, "configuration"))
     api = Api(reconciler, config)
     _log.info("daemon_started", gateway=loaded.spec.name, peers=len(loaded.spec.peers), config=str(settings.config))
     tasks: list[asyncio.Task[None]] = []
@@ -104,7 +104,9 @@ async def _run(settings: Settings, loaded: LoadedConfig) -> None:
         stopped = asyncio.create_task(stop.wait(), name="stop")
         done, _ = await asyncio.wait([*tasks, stopped], return_when=asyncio.FIRST_COMPLETED)
         for task in done:
-            task.result()
+            if task.exception() is not None:
+                _log.error("daemon_failed", task=task.get_name(), exc_info=task.exception())
+                raise IkeorchError("the daemon failed; its log says where", hint="report it; tunnels go on meanwhile")
     finally:
         for task in tasks:
             task.cancel()

@@ -18,7 +18,7 @@ import structlog
 from ikeorch.adapters.probe.prober import ProbeTarget
 from ikeorch.adapters.probe.stamp import Sender
 from ikeorch.core.actual import Actual
-from ikeorch.core.allocate import Allocations, allocate_missing, wanted_numbers
+from ikeorch.core.allocate import Allocations
 from ikeorch.core.conditions import Code, Condition, carry_over
 from ikeorch.core.desired import Desired, compute_desired, needed_sysctls
 from ikeorch.core.diff import diff_states
@@ -31,6 +31,7 @@ from ikeorch.core.status import TunnelStatus, describe_tunnels, find_conditions,
 from ikeorch.core.units import Seconds
 from ikeorch.daemon.credentials import LoadedCredentials, load_credentials
 from ikeorch.daemon.execute import Executor, Failure
+from ikeorch.daemon.numbers import Numbers
 from ikeorch.daemon.ports import CharonPort, KernelPort, ProbePort
 from ikeorch.errors import IkeorchError
 from ikeorch.store.database import Store
@@ -102,6 +103,9 @@ class Reconciler:
         charon: charon.
         prober: the prober.
         store: where given numbers are kept.
+
+    Raises:
+        StoreError: it cannot be read.
     """
 
     def __init__(
@@ -111,7 +115,7 @@ class Reconciler:
         self._kernel = kernel
         self._charon = charon
         self._prober = prober
-        self._store = store
+        self._numbers = Numbers(store)
         self._executor = Executor(kernel, charon)
         self._wake = _Wake()
         self._verdicts: dict[TunnelId, Verdict] = {}
@@ -128,10 +132,12 @@ class Reconciler:
         return self._spec
 
     def set_spec(self, spec: GatewaySpec, reason: str) -> None:
-        """Put another configuration in force; the next pass brings the world to it."""
+        """Put a configuration in force; if it is another one, the next pass brings the world to it."""
+        same = spec == self._spec and Code.CONFIG_INVALID not in self._outside
         self._spec = spec
         self._outside.pop(Code.CONFIG_INVALID, None)
-        self.wake(reason)
+        if not same:
+            self.wake(reason)
 
     def refuse_config(self, message: str) -> None:
         """Tell users that the file on disk is not in force because it is invalid."""
@@ -168,7 +174,7 @@ class Reconciler:
             took = time.monotonic() - began
             now = Seconds(time.monotonic())
             timer = next_wake(self._memory, now)
-            if result.failures:
+            if result.failures or self._numbers.problem:
                 timer = Seconds(min(timer or now + FAILURE_RETRY, now + FAILURE_RETRY))
             await asyncio.sleep(min(max(took * DUTY, COALESCE), MAX_SPACING))
 
@@ -202,7 +208,9 @@ class Reconciler:
         spec = self._spec
         found: list[Condition] = list(self._outside.values())
         credentials = self._read_credentials(found)
-        allocations = self._allocate(spec)
+        allocations = self._numbers.allocate(spec)
+        if self._numbers.problem:
+            found.append(Condition(code=Code.STORE_FAILED, subject="", message=self._numbers.problem))
         actual = await self._snapshot(spec, allocations, found)
         now = Seconds(time.monotonic())
         self._verdicts = judge_tunnels(self._prober.states(), self._verdicts, now)
@@ -215,7 +223,7 @@ class Reconciler:
         )
         self._aim_prober(spec, desired, interfaces_present(actual))
         tunnels = describe_tunnels(desired, actual, self._prober.states(), self._verdicts)
-        found.extend(find_conditions(desired, actual, tunnels, self._memory))
+        found.extend(find_conditions(desired, actual, tunnels, self._memory, now))
         found.extend(_failed(failure) for failure in failures)
         result = await self._record(
             spec=spec,
@@ -236,7 +244,7 @@ class Reconciler:
         found: list[Condition] = []
         credentials = self._read_credentials(found)
         spec = self._spec
-        allocations = self._allocate(spec)
+        allocations = self._numbers.allocate(spec)
         actual = await self._snapshot(spec, allocations, found)
         desired = self._compute(spec, allocations, actual, credentials)
         planned, _ = self._plan(desired, actual, Seconds(time.monotonic()))
@@ -263,13 +271,6 @@ class Reconciler:
         except IkeorchError as error:
             found.append(Condition(code=Code.CREDENTIALS_UNREADABLE, subject="", message=str(error)))
             return None
-
-    def _allocate(self, spec: GatewaySpec) -> Allocations:
-        numbers = self._store.numbers()
-        new = allocate_missing(numbers, wanted_numbers(spec))
-        if new:
-            self._store.add_numbers(new)
-        return Allocations({**numbers, **new})
 
     def _compute(
         self, spec: GatewaySpec, allocations: Allocations, actual: Actual, credentials: LoadedCredentials | None

@@ -6,13 +6,14 @@ site behind a tunnel's interface (a plain pair of devices here; the rules see on
 
 from __future__ import annotations
 
+import asyncio
 import os
 import socket
 import stat
 import subprocess
 from collections.abc import AsyncIterator
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from ipaddress import ip_network
 from pathlib import Path
 
@@ -20,7 +21,9 @@ import pytest
 
 from ikeorch.adapters.kernel.adapter import KernelAdapter
 from ikeorch.core.kernel_state import Guard, GuardPeer
+from ikeorch.errors import KernelError
 from tests.contract.netns import fresh_namespace, ip, run, standing_in
+from tests.contract.polling import eventually
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="network namespaces need root")
 
@@ -312,3 +315,45 @@ async def test_other_tables_are_left_alone(site: Site) -> None:
     await site.adapter.ensure(FILLED)
     await site.adapter.ensure(Guard())
     assert "table inet operators" in run("nft", "list", "tables")
+
+
+async def test_a_guard_that_could_not_be_saved_is_saved_later(site: Site) -> None:
+    """The rules are in force at once; that the file is missing is seen until it is there."""
+    saved = site.folder / "state" / "guard.nft"
+    saved.mkdir(parents=True)
+    with pytest.raises(KernelError, match="cannot be saved"):
+        await site.adapter.ensure(FILLED)
+    assert (await site.adapter.snapshot()).objects[FILLED.key] == replace(FILLED, saved=False)
+    assert [entry.name for entry in saved.parent.iterdir()] == ["guard.nft"]
+    saved.rmdir()
+    await site.adapter.ensure(FILLED)
+    assert (await site.adapter.snapshot()).objects[FILLED.key] == FILLED
+
+
+async def test_rules_of_another_version_are_replaced(site: Site) -> None:
+    """After an upgrade the saved file holds the old rules, and so does the kernel; the sets' members stay."""
+    await site.adapter.ensure(FILLED)
+    saved = site.folder / "state" / "guard.nft"
+    saved.write_text(saved.read_text().replace("fail closed", "of an older version"))
+    run("nft", "add", "rule", "inet", "ikeorch", "forward", "meta", "mark", "77", "accept")
+    assert (await site.adapter.snapshot()).objects[FILLED.key] == replace(FILLED, saved=False)
+    await site.adapter.ensure(FILLED)
+    assert (await site.adapter.snapshot()).objects[FILLED.key] == FILLED
+    assert "0x0000004d" not in run("nft", "list", "chain", "inet", "ikeorch", "forward")
+
+
+async def test_a_change_of_the_guard_by_others_is_noticed(site: Site) -> None:
+    """A deleted table, a flushed set: the loop is woken for each."""
+    await site.adapter.ensure(FILLED)
+    wakes: list[None] = []
+    watching = asyncio.create_task(site.adapter.changes(lambda: wakes.append(None)))
+    await asyncio.sleep(0)
+    for command in (("flush", "set", "inet", "ikeorch", "uplinks"), ("delete", "table", "inet", "ikeorch")):
+        wakes.clear()
+        run("nft", *command)
+
+        async def woken() -> bool:
+            return bool(wakes)
+
+        await eventually(woken)
+    watching.cancel()

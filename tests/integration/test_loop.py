@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Mapping
-from dataclasses import dataclass, field
+import sqlite3
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -15,9 +17,12 @@ from ikeorch.adapters.probe.prober import ProbeTarget
 from ikeorch.adapters.vici.adapter import CharonAdapter
 from ikeorch.cli.client import Client, RefusedError
 from ikeorch.config.loader import read_config
+from ikeorch.core.allocate import Kind
+from ikeorch.core.establish import CONFIRM_GONE
 from ikeorch.core.health import ProbeState
 from ikeorch.core.ids import TunnelId
 from ikeorch.core.kernel_state import NextHopGroup
+from ikeorch.core.spec import Initiate
 from ikeorch.core.units import Seconds
 from ikeorch.daemon.api import Api
 from ikeorch.daemon.config_file import ConfigFile
@@ -95,7 +100,7 @@ async def world(tmp_path: Path) -> AsyncIterator[World]:
         store = Store.open(tmp_path / "state" / "ikeorch.db")
         spec = read_config(config).spec
         reconciler = Reconciler(spec, kernel=kernel, charon=adapter, prober=prober, store=store)
-        api = Api(reconciler, ConfigFile(config))
+        api = Api(reconciler, ConfigFile(config, lambda loaded: reconciler.set_spec(loaded.spec, "edited")))
         await api.start(tmp_path / "api.sock")
         yield World(charon, kernel, prober, reconciler, Client(tmp_path / "api.sock"), config)
         await api.stop()
@@ -209,3 +214,60 @@ async def test_the_status_view_is_json_with_a_version(world: World) -> None:
     assert json.loads(json.dumps(view)) == view
     assert view["format_version"] == 1
     assert [tunnel["tunnel"] for tunnel in view["tunnels"]] == [f"gw-b/{index}" for index in range(4)]
+
+
+async def test_a_full_disk_costs_no_tunnel(world: World, tmp_path: Path) -> None:
+    """New numbers are used before they can be kept; there is a condition meanwhile, and they are kept later."""
+    await world.passes(2)
+    with full(tmp_path / "state" / "ikeorch.db"):
+        await asyncio.to_thread(world.client.request, "PUT", "/v1/peers/gw-b/tunnels", {"at_least": 6})
+        result = await world.passes(2)
+        codes = {condition.code.value: condition.message for condition in result.conditions}
+        assert "ikeorch.db: cannot be written" in codes["store-failed"]
+        assert len([key for key in world.kernel.objects if key[0] == "interface"]) == 6
+    if_ids = {str(status.plan.tunnel): status.plan.if_id for status in result.tunnels}
+    result = await world.passes()
+    assert "store-failed" not in {condition.code.value for condition in result.conditions}
+    with closing(Store.open(tmp_path / "state" / "ikeorch.db")) as again:
+        kept = {name: number for (kind, name), number in again.numbers().items() if kind is Kind.IF_ID}
+    assert if_ids == kept
+
+
+@contextmanager
+def full(database: Path) -> Iterator[None]:
+    """Nobody else can write to the database, as on a full disk: SQLite refuses in the same way."""
+    with closing(sqlite3.connect(database, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        yield
+        other.execute("ROLLBACK")
+
+
+async def test_a_reload_and_an_edit_keep_their_order(world: World) -> None:
+    """However they overlap, what is in force in the end is what the file says."""
+    await world.passes()
+    requests = [
+        asyncio.to_thread(world.client.request, "PUT", "/v1/peers/gw-b/tunnels", {"count": count}) for count in (2, 6)
+    ]
+    reloads = [asyncio.to_thread(world.client.request, "POST", "/v1/reload", {}) for _ in range(2)]
+    await asyncio.gather(*(each for pair in zip(requests, reloads, strict=True) for each in pair))
+    assert read_config(world.config).spec == world.reconciler.spec
+
+
+async def test_tunnels_that_charon_does_not_know_are_named(world: World) -> None:
+    """The responder's charon was killed: the kernel forwards, charon knows nothing and does not initiate."""
+    spec = world.reconciler.spec
+    peer = replace(spec.peers[0], initiate=Initiate.PEER)
+    world.reconciler.set_spec(replace(spec, peers=(peer,)), "test")
+    await world.passes(2)
+    for index in range(4):
+        world.charon.establish(f"ikeorch.gw-b.{index}")
+    world.prober.answering = True
+    result = await world.passes(2)
+    assert result.conditions == ()
+    world.charon.sas.clear()
+    result = await world.passes()
+    assert result.conditions == ()
+    await asyncio.sleep(CONFIRM_GONE)
+    result = await world.passes()
+    assert [condition.code.value for condition in result.conditions] == ["tunnel-orphaned"] * 4
+    assert [status.state.value for status in result.tunnels] == ["carrying"] * 4

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+
 import pytest
 
 from lab.runner import Lab
@@ -104,13 +106,14 @@ def test_a_second_add_changes_nothing(sites: Lab) -> None:
 
 
 @pytest.mark.parametrize("gateway", GATEWAYS)
-def test_a_killed_daemon_loses_nothing(sites: Lab, gateway: str) -> None:
-    """kill -9 of ikeorchd and its restart under traffic both ways: 0 packets lost, the same SPIs."""
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM], ids=["SIGKILL", "SIGTERM"])
+def test_a_daemon_that_ends_loses_nothing(sites: Lab, gateway: str, number: signal.Signals) -> None:
+    """The end of ikeorchd, killed or asked, and its restart under traffic both ways: 0 lost, the same SPIs."""
     node = sites.node(gateway)
     before = children(node)
     with streams(sites, (FORWARD, BACKWARD), rate=400, count=3200) as started:
         wait_until(lambda: any(_bytes(child) for child in status(node)["tunnels"]), "traffic runs", 10)
-        pid = node.kill("ikeorchd")
+        pid = node.kill("ikeorchd", number)
         wait_until(lambda: node.daemons["ikeorchd"].pid not in {None, pid}, "it is restarted", 20)
         node.wait_ready("ikeorchd", 20)
         results = [stream.result() for stream in started]

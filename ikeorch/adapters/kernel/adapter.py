@@ -34,8 +34,16 @@ from ikeorch.core.kernel_state import (
 )
 from ikeorch.errors import KernelError
 
-NOTIFICATION_GROUPS = (1, 5, 7, 8, 9, 11, 19, 32)
-"""rtnetlink groups: link, IPv4 address, route, rule, IPv6 address, route, rule, next hop (linux/rtnetlink.h)."""
+NETLINK_NETFILTER = 12
+SOL_NETLINK = 270
+NETLINK_ADD_MEMBERSHIP = 1
+"""linux/netlink.h, linux/socket.h; Python's socket module does not name them."""
+NOTIFICATIONS = {
+    socket.NETLINK_ROUTE: (1, 5, 7, 8, 9, 11, 19, 32),
+    NETLINK_NETFILTER: (7,),
+}
+"""By protocol, the groups: link, IPv4 address, route, rule, IPv6 address, route, rule, next hop (linux/rtnetlink.h);
+nftables (linux/netfilter/nfnetlink.h)."""
 SETTLE = 0.1
 """Seconds in which notifications are drained before the loop is told once."""
 
@@ -73,7 +81,7 @@ class KernelAdapter:
         objects.extend(await routing.read_rules(self._netlink))
         objects.extend(await routing.read_routes(self._netlink, names))
         objects.extend(await routing.read_next_hops(self._netlink, names))
-        found = await guard_table.read_guard()
+        found = await guard_table.read_guard(self._guard_file)
         if found is not None:
             objects.append(found)
         for name in sysctls:
@@ -136,27 +144,37 @@ class KernelAdapter:
                 assert_never(obj)
 
     async def changes(self, wake: Callable[[], None]) -> None:
-        """Call `wake` once for every burst of changes to links, addresses, rules, routes and next hops, for ever.
+        """Call `wake` once for every burst of changes to links, addresses, rules, routes, next hops and nftables.
 
         An overrun of the socket's buffer (ENOBUFS) is one more reason to look; nothing is read from the messages.
         """
-        listener = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_NONBLOCK, socket.NETLINK_ROUTE)
         loop = asyncio.get_running_loop()
         event = asyncio.Event()
-        try:
-            listener.bind((0, 0))
-            for group in NOTIFICATION_GROUPS:
-                listener.setsockopt(270, 1, group)  # SOL_NETLINK, NETLINK_ADD_MEMBERSHIP
-            loop.add_reader(listener.fileno(), event.set)
+        with contextlib.ExitStack() as stack:
+            listeners = [stack.enter_context(_listen(*wanted)) for wanted in NOTIFICATIONS.items()]
+            for listener in listeners:
+                loop.add_reader(listener.fileno(), event.set)
+                stack.callback(loop.remove_reader, listener.fileno())
             while True:
                 await event.wait()
                 await asyncio.sleep(SETTLE)
                 event.clear()
-                _drain(listener)
+                for listener in listeners:
+                    _drain(listener)
                 wake()
-        finally:
-            loop.remove_reader(listener.fileno())
-            listener.close()
+
+
+def _listen(protocol: int, groups: Iterable[int]) -> socket.socket:
+    """A netlink socket that gets the groups' notifications."""
+    listener = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_NONBLOCK, protocol)
+    try:
+        listener.bind((0, 0))
+        for group in groups:
+            listener.setsockopt(SOL_NETLINK, NETLINK_ADD_MEMBERSHIP, group)
+    except OSError:
+        listener.close()
+        raise
+    return listener
 
 
 def _drain(listener: socket.socket) -> None:

@@ -7,10 +7,12 @@ checked names and from address objects.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import re
 from collections.abc import Iterable
+from dataclasses import replace
 from importlib.resources import files
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network, summarize_address_range
 from pathlib import Path
@@ -34,7 +36,7 @@ def render_elements(guard: Guard) -> str:
     """Nft commands that give the sets exactly the guard's members.
 
     Raises:
-        ValueError: an interface name that nft must not see.
+        KernelError: an interface name that nft must not see.
     """
     members: dict[str, list[str]] = {name: [] for name in SETS}
     members["uplinks"] = [_quote(name) for name in guard.uplinks]
@@ -53,12 +55,14 @@ def render_elements(guard: Guard) -> str:
 
 def _quote(device: str) -> str:
     if not _DEVICE.fullmatch(device):
-        raise ValueError(f"{device!r} is no device name")
+        raise KernelError(f"{device!r} is no device name")
     return f'"{device}"'
 
 
 def parse_sets(listing: str) -> Guard | None:
-    """Read ``nft -j list table``; None when a set of ours is missing, so that the table is made anew.
+    """Read ``nft -j list table``; None when it is not of our making, so that the table is made anew.
+
+    That is when a set is missing, or holds a name that we would never write.
 
     Raises:
         KernelError: the listing is not what nft prints.
@@ -76,10 +80,13 @@ def parse_sets(listing: str) -> Guard | None:
             device, network = element["concat"]
             sources.setdefault(str(device), []).extend(_networks(network))
         prefixes = [net for element in (*sets["prefixes4"], *sets["prefixes6"]) for net in _networks(element)]
+        uplinks = sorted(str(name) for name in sets["uplinks"])
     except (ValueError, KeyError, TypeError) as error:
         raise KernelError(f"nft's listing of {TABLE} cannot be read ({error!r})") from None
+    if not all(_DEVICE.fullmatch(name) for name in (*uplinks, *sources)):
+        return None
     return Guard(
-        uplinks=tuple(sorted(str(name) for name in sets["uplinks"])),
+        uplinks=tuple(uplinks),
         tunnels=tuple(
             GuardPeer(interface=device, sources=collapse_networks(networks))
             for device, networks in sorted(sources.items())
@@ -102,22 +109,31 @@ def _networks(element: Any) -> Iterable[IPNetwork]:  # noqa: ANN401 - nft's JSON
     return summarize_address_range(first, last)
 
 
-async def read_guard() -> Guard | None:
+async def read_guard(saved: Path) -> Guard | None:
     """The guard as the kernel holds it, None without a usable table.
+
+    Args:
+        saved: file that the boot unit loads.
 
     Raises:
         KernelError: nft is missing or fails.
     """
     code, output, error = await _nft("-j", "list", "table", *TABLE.split())
     if code == 0:
-        return parse_sets(output)
+        found = parse_sets(output)
+        if found is None:
+            return None
+        text = await asyncio.to_thread(_read, saved)
+        return replace(found, saved=text == template() + render_elements(found))
     if "No such file" in error:
         return None
     raise _failed(error)
 
 
 async def put_guard(guard: Guard, saved: Path) -> None:
-    """Fill the sets in one transaction, making the table first where it is missing, and save it for the next boot.
+    """Fill the sets in one transaction and save it all for the next boot.
+
+    The table is made anew in the same transaction where it is missing, or where the saved rules are of another version.
 
     Args:
         guard: members of the sets.
@@ -127,11 +143,21 @@ async def put_guard(guard: Guard, saved: Path) -> None:
         KernelError: nft refuses, or the file cannot be written.
     """
     elements = render_elements(guard)
-    missing = await read_guard() is None
-    code, _, error = await _nft("-f", "-", text=template() + elements if missing else elements)
+    rules = template()
+    outdated = not (await asyncio.to_thread(_read, saved)).startswith(rules)
+    anew = outdated or await read_guard(saved) is None
+    code, _, error = await _nft("-f", "-", text=rules + elements if anew else elements)
     if code != 0:
         raise _failed(error)
-    await asyncio.to_thread(_save, saved, template() + elements)
+    await asyncio.to_thread(_save, saved, rules + elements)
+
+
+def _read(path: Path) -> str:
+    """The saved text; "" when there is none that could be loaded."""
+    try:
+        return path.read_text(encoding="ascii")
+    except (OSError, UnicodeDecodeError):
+        return ""
 
 
 def _save(path: Path, text: str) -> None:
@@ -144,7 +170,14 @@ def _save(path: Path, text: str) -> None:
             file.flush()
             os.fsync(file.fileno())
         temporary.replace(path)
+        folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
     except OSError as error:
+        with contextlib.suppress(OSError):
+            temporary.unlink(missing_ok=True)
         what = f"the guard cannot be saved for the next boot: {error.strerror}"
         raise KernelError(what, where=str(path), hint="check disk and permissions") from None
 

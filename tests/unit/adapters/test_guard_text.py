@@ -41,7 +41,7 @@ def test_members_are_added_in_the_same_transaction() -> None:
 def test_no_name_carries_a_command_into_nft(name: str) -> None:
     """nft would run it."""
     for guard in (Guard(uplinks=(name,)), Guard(tunnels=(GuardPeer(interface=name, sources=()),))):
-        with pytest.raises(ValueError, match="device name"):
+        with pytest.raises(KernelError, match="device name"):
             render_elements(guard)
 
 
@@ -74,6 +74,13 @@ def test_every_shape_of_an_element_is_read() -> None:
 def test_a_table_without_one_of_our_sets_is_no_guard() -> None:
     """It is made anew."""
     assert parse_sets(json.dumps({"nftables": [{"table": {"name": "ikeorch"}}]})) is None
+
+
+def test_a_set_with_a_name_that_we_never_write_is_no_guard() -> None:
+    """Somebody filled it by hand; it is made anew, and the name is not given back to nft."""
+    assert parse_sets(listing(uplinks=["eth0"])) is not None
+    assert parse_sets(listing(uplinks=["eth0", "a b"])) is None
+    assert parse_sets(listing(tunnels=["ikx0*"])) is None
 
 
 @pytest.mark.parametrize(
