@@ -44,6 +44,11 @@ DAEMONS: Mapping[str, DaemonSpec] = MappingProxyType(
                 env=MappingProxyType({"STRONGSWAN_CONF": "/etc/strongswan.conf"}),
             ),
             DaemonSpec(
+                name="prober",
+                argv=(f"{_BIN}/ikeorch", "probe"),
+                socket="/run/ikeorch/probe.sock",
+            ),
+            DaemonSpec(
                 name="ikeorchd",
                 argv=(f"{_BIN}/ikeorch", "daemon", "--config", "/etc/ikeorch/ikeorch.yaml"),
                 socket="/run/ikeorch/api.sock",

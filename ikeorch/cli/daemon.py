@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from ikeorch.cli.client import DEFAULT_SOCKET
-from ikeorch.cli.options import DEFAULT_CONFIG
+from ikeorch.cli.options import DEFAULT_CONFIG, DEFAULT_PROBE_SOCKET
 from ikeorch.errors import ExitCode
 
 
@@ -15,9 +15,10 @@ from ikeorch.errors import ExitCode
 @click.option("--config", "config_file", type=click.Path(path_type=Path), default=DEFAULT_CONFIG, show_default=True)
 @click.option("--state", type=click.Path(path_type=Path), default="/var/lib/ikeorch", show_default=True)
 @click.option("--socket", "api_socket", type=click.Path(path_type=Path), default=DEFAULT_SOCKET, show_default=True)
+@click.option("--probe-socket", type=click.Path(path_type=Path), default=DEFAULT_PROBE_SOCKET, show_default=True)
 @click.option("--log-json", is_flag=True, help="One JSON object a line.")
 @click.option("--debug", is_flag=True, help="Also log passes that changed nothing.")
-def daemon(config_file: Path, state: Path, api_socket: Path, *, log_json: bool, debug: bool) -> int:
+def daemon(config_file: Path, state: Path, api_socket: Path, probe_socket: Path, *, log_json: bool, debug: bool) -> int:
     """Run ikeorchd in the foreground.
 
     Its end, wanted or not, tears no tunnel down. SIGHUP reads the configuration again.
@@ -26,5 +27,5 @@ def daemon(config_file: Path, state: Path, api_socket: Path, *, log_json: bool, 
     from ikeorch.daemon.main import Settings, run_daemon
 
     configure_logs(json=log_json, debug=debug)
-    run_daemon(Settings(config=config_file, state=state, socket=api_socket))
+    run_daemon(Settings(config=config_file, state=state, socket=api_socket, probe_socket=probe_socket))
     return ExitCode.OK

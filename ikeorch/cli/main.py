@@ -17,6 +17,7 @@ _COMMANDS: dict[str, tuple[str, str]] = {
     "lab": ("ikeorch.cli.lab:lab", "Run the lab: whole sites on this machine."),
     "peer": ("ikeorch.cli.peer:peer", "Add, remove, list and show peers."),
     "pki": ("ikeorch.cli.pki:pki", "The internal CA: make one, issue certificates."),
+    "probe": ("ikeorch.cli.probe:probe", "Run the prober in the foreground."),
     "plan": ("ikeorch.cli.plan:plan", "Show what the daemon would change now."),
     "status": ("ikeorch.cli.status:status", "Show tunnels and everything that is wrong."),
     "tunnel": ("ikeorch.cli.tunnel:tunnel", "Add, remove, list and show tunnels."),

@@ -12,6 +12,7 @@ import click
 from ikeorch.cli.client import DEFAULT_SOCKET, Client
 
 F = TypeVar("F", bound=Callable[..., Any])
+DEFAULT_PROBE_SOCKET = "/run/ikeorch/probe.sock"
 DEFAULT_CONFIG = "/etc/ikeorch/ikeorch.yaml"
 OUTPUTS = ("table", "json", "plain")
 

@@ -34,7 +34,9 @@ class Code(Enum):
     TUNNEL_DOWN = "tunnel-down"
     TUNNEL_MISPAIRED = "tunnel-mispaired"
     TUNNEL_ORPHANED = "tunnel-orphaned"
-    BUNDLE_SILENT = "bundle-silent"
+    SITE_DARK = "site-dark"
+    REFLECTOR_SILENT = "reflector-silent"
+    PROBER_UNREACHABLE = "prober-unreachable"
 
 
 _REGISTRY: dict[Code, tuple[Severity, str]] = {
@@ -53,7 +55,7 @@ _REGISTRY: dict[Code, tuple[Severity, str]] = {
     Code.UPLINK_MISSING: (Severity.ERROR, "check the cable, or gateway.uplinks[].interface"),
     Code.ACTION_FAILED: (Severity.ERROR, "it is tried again; see the reason and the daemon's log"),
     Code.TUNNEL_PENDING: (Severity.WARNING, "configure the peer too (ikeorch peer add), and check the underlay path"),
-    Code.TUNNEL_DOWN: (Severity.ERROR, "its path is silent while its siblings answer; check the provider"),
+    Code.TUNNEL_DOWN: (Severity.ERROR, "check its path: the provider, then the peer's uplink"),
     Code.TUNNEL_MISPAIRED: (
         Severity.ERROR,
         "the two ends' SAs are crossed; compare identities and if_ids",
@@ -62,7 +64,12 @@ _REGISTRY: dict[Code, tuple[Severity, str]] = {
         Severity.WARNING,
         "it forwards until its SAs expire; the end that initiates replaces them when it notices (dpd_delay)",
     ),
-    Code.BUNDLE_SILENT: (Severity.ERROR, "no tunnel answers probes; check the peer's ikeorchd, then the paths"),
+    Code.SITE_DARK: (Severity.ERROR, "check its gateways, then the providers; it heals by itself"),
+    Code.REFLECTOR_SILENT: (Severity.WARNING, "start the peer's prober: systemctl start ikeorch-probe, on the peer"),
+    Code.PROBER_UNREACHABLE: (
+        Severity.ERROR,
+        "start it: systemctl start ikeorch-probe; meanwhile no tunnel leaves or joins a group",
+    ),
 }
 
 

@@ -160,7 +160,9 @@ def compute_desired(
     for plan in tunnels.values():
         objects.append(_interface(spec, plan))
         objects.extend(_next_hops(plan, allocations))
-    routed, weights, held = _routes(spec, tunnels, allocations, verdicts=verdicts, grouped=grouped, resilient=resilient)
+    routed, weights, held = plan_routes(
+        spec, tunnels, allocations, verdicts=verdicts, grouped=grouped, resilient=resilient
+    )
     objects.extend(routed)
     connections = None
     if credentials is not None:
@@ -267,7 +269,7 @@ def _next_hops(plan: TunnelPlan, allocations: Allocations) -> Iterable[NextHop]:
         yield NextHop(id=allocations.next_hop(plan.tunnel, family), family=family, device=plan.interface)
 
 
-def _routes(
+def plan_routes(
     spec: GatewaySpec,
     tunnels: Mapping[TunnelId, TunnelPlan],
     allocations: Allocations,
@@ -276,7 +278,16 @@ def _routes(
     grouped: frozenset[TunnelId],
     resilient: bool,
 ) -> tuple[list[KernelObject], dict[TunnelId, int], frozenset[str]]:
-    """Groups and routes of every offered prefix, the weights of the tunnels, and the sites that are held."""
+    """Groups and routes of every offered prefix, the weights of the tunnels, and the sites that are held.
+
+    Args:
+        spec: see `compute_desired`, as for the rest.
+        tunnels: the plans of all tunnels.
+        allocations: see there.
+        verdicts: see there.
+        grouped: see there.
+        resilient: see there.
+    """
     objects: list[KernelObject] = []
     weights = dict.fromkeys(tunnels, 0)
     held = set()

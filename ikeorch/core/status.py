@@ -16,6 +16,9 @@ from ikeorch.core.ids import TunnelId
 from ikeorch.core.kernel_state import XfrmInterface
 from ikeorch.core.units import Seconds
 
+FIRST_PROBES = Seconds(3.0)
+"""Age of a CHILD_SA from which a tunnel that never answered is called down."""
+
 
 class TunnelState(Enum):
     """A tunnel's state; only CARRYING means that packets have been seen to arrive."""
@@ -40,6 +43,7 @@ class TunnelStatus:
         child: its CHILD_SA.
         rtt: seconds, None before the first probe came back.
         weight: in its group, 0 outside.
+        reflector_silent: only the peer's kernel answers.
     """
 
     plan: TunnelPlan
@@ -49,6 +53,7 @@ class TunnelStatus:
     child: ChildSa | None
     rtt: Seconds | None
     weight: int
+    reflector_silent: bool = False
 
 
 def describe_tunnels(
@@ -74,6 +79,7 @@ def _describe(
         child=child,
         rtt=probe.rtt if probe else None,
         weight=weight,
+        reflector_silent=probe.reflector_silent if probe else False,
     )
 
 
@@ -98,16 +104,18 @@ def _judge(
     verdict: Verdict,
 ) -> tuple[TunnelState, str]:
     if verdict is Verdict.UP:
-        return TunnelState.CARRYING, "probes come back through it"
+        silent = probe is not None and probe.reflector_silent
+        return TunnelState.CARRYING, f"{'echoes' if silent else 'probes'} come back through it"
     if verdict is Verdict.DOWN and (child is not None or actual.charon is None):
-        misplaced = probe.mispaired if probe else ""
-        why = f"packets of {misplaced} come out of it" if misplaced else "silent while another tunnel answers"
-        return TunnelState.DOWN, why
+        assert probe is not None
+        if probe.mispaired:
+            return TunnelState.DOWN, f"packets of {probe.mispaired} come out of it"
+        if probe.received or child is None or child.age >= FIRST_PROBES:
+            return TunnelState.DOWN, "neither probes nor echoes come back through it"
     if actual.charon is None:
         return TunnelState.UNKNOWN, "charon does not answer"
     if child is not None:
-        silent = "probes have stopped coming back through the whole bundle" if probe and probe.received else ""
-        return TunnelState.ESTABLISHED, silent or "no probe has come back yet"
+        return TunnelState.ESTABLISHED, "no probe has come back yet" if probe else "the prober says nothing of it"
     if ike is not None and ike.state in {IkeState.CREATED, IkeState.CONNECTING}:
         return TunnelState.CONNECTING, f"negotiating with {plan.path.remote}"
     if ike is not None:
@@ -121,10 +129,10 @@ def find_conditions(
 ) -> list[Condition]:
     """Everything that is wrong with the tunnels and what they need, as seen in one pass at `now` (monotonic)."""
     found: list[Condition] = []
-    silent: dict[str, list[TunnelStatus]] = {}
+    bundles: dict[str, list[TunnelStatus]] = {}
     for status in tunnels:
         tunnel = status.plan.tunnel
-        silent.setdefault(tunnel.peer, []).append(status)
+        bundles.setdefault(tunnel.peer, []).append(status)
         if status.state is TunnelState.DOWN:
             code = Code.TUNNEL_MISPAIRED if "come out of" in status.reason else Code.TUNNEL_DOWN
             found.append(Condition(code=code, subject=str(tunnel), message=status.reason))
@@ -136,10 +144,11 @@ def find_conditions(
             tries = f" after {attempt.failures} attempts" if attempt and attempt.failures else ""
             message = f"{status.reason}{tries}"
             found.append(Condition(code=Code.TUNNEL_PENDING, subject=str(tunnel), message=message))
-    for peer, members in silent.items():
-        if all(status.state is TunnelState.ESTABLISHED for status in members):
-            message = f"none of {len(members)} established tunnels answers probes"
-            found.append(Condition(code=Code.BUNDLE_SILENT, subject=peer, message=message))
+    for peer, members in bundles.items():
+        found.extend(_reflector_conditions(peer, members))
+    for site in sorted(desired.held):
+        message = "no tunnel to it answers probes or echoes; its last next-hop group stays"
+        found.append(Condition(code=Code.SITE_DARK, subject=site, message=message))
     if actual.kernel is not None:
         needed = {plan.path.interface for plan in desired.tunnels.values()}
         for device in sorted(needed - set(actual.kernel.devices)):
@@ -154,6 +163,12 @@ def find_conditions(
             message += f" and {len(missing) - 1} more" if len(missing) > 1 else ""
             found.append(Condition(code=Code.CERTIFICATE_LACKS_NAME, subject="", message=message))
     return found
+
+
+def _reflector_conditions(peer: str, members: list[TunnelStatus]) -> Iterable[Condition]:
+    if any(status.reflector_silent for status in members):
+        message = "its kernel answers echoes, its prober answers nothing: the tunnels are judged by echoes alone"
+        yield Condition(code=Code.REFLECTOR_SILENT, subject=peer, message=message)
 
 
 def _is_orphaned(status: TunnelStatus, actual: Actual, memory: Memory, now: Seconds) -> bool:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import assert_never
 
 from ikeorch.core.desired import CredentialBundle
 from ikeorch.core.ids import TunnelId
+from ikeorch.core.kernel_state import NextHopGroup
 from ikeorch.core.plan import (
     Action,
     EnsureObject,
@@ -38,19 +41,26 @@ class Executor:
     Args:
         kernel: the kernel.
         charon: charon.
+        groups: held while a next-hop group is changed.
     """
 
-    def __init__(self, kernel: KernelPort, charon: CharonPort) -> None:
+    def __init__(self, kernel: KernelPort, charon: CharonPort, groups: asyncio.Lock) -> None:
         self._kernel = kernel
         self._charon = charon
+        self._groups = groups
 
     async def run(
-        self, actions: tuple[Action, ...], credentials: CredentialBundle | None, key: Secret | None
+        self,
+        actions: tuple[Action, ...],
+        credentials: CredentialBundle | None,
+        key: Secret | None,
+        *,
+        outdated: Callable[[], bool],
     ) -> tuple[tuple[Action, ...], tuple[Failure, ...]]:
         """Carry out actions in order.
 
         After a failure the rest of that tunnel's actions wait for the next pass; the other tunnels go on. When
-        charon is lost on the way, all that concerns it waits.
+        charon is lost on the way, all that concerns it waits. Groups wait once `outdated` says that they are.
 
         Returns:
             What was done, and what failed.
@@ -63,7 +73,13 @@ class Executor:
             if action.tunnel in stopped or (charon_lost and _concerns_charon(action.operation)):
                 continue
             try:
-                await self._perform(action.operation, credentials, key)
+                if isinstance(action.operation, EnsureObject) and isinstance(action.operation.target, NextHopGroup):
+                    async with self._groups:
+                        if outdated():
+                            continue
+                        await self._kernel.ensure(action.operation.target)
+                else:
+                    await self._perform(action.operation, credentials, key)
             except IkeorchError as error:
                 failures.append(Failure(action, error))
                 charon_lost = charon_lost or isinstance(error, CharonUnreachableError)

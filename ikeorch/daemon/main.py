@@ -6,9 +6,6 @@ A stop of the daemon, wanted or not, tears nothing down: tunnels, routes and gro
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import fcntl
-import os
 import signal
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,14 +13,15 @@ from pathlib import Path
 import structlog
 
 from ikeorch.adapters.kernel.adapter import KernelAdapter
-from ikeorch.adapters.probe.prober import Prober
+from ikeorch.adapters.probe.client import ProbeClient
 from ikeorch.adapters.vici.adapter import CharonAdapter, CharonEvent
 from ikeorch.config.loader import LoadedConfig, read_config
 from ikeorch.core.ids import TunnelId
 from ikeorch.daemon.api import Api
 from ikeorch.daemon.config_file import ConfigFile
 from ikeorch.daemon.reconciler import Reconciler
-from ikeorch.errors import IkeorchError, NotPermittedError
+from ikeorch.daemon.single import only_one
+from ikeorch.errors import IkeorchError
 from ikeorch.store.database import Store
 
 _log = structlog.get_logger("ikeorch.daemon")
@@ -37,11 +35,13 @@ class Settings:
         config: the configuration file.
         state: folder of the database and of the guard's saved rules.
         socket: the API's socket; its folder also holds the lock.
+        probe_socket: the prober's.
     """
 
     config: Path
     state: Path
     socket: Path
+    probe_socket: Path
 
 
 def run_daemon(settings: Settings) -> None:
@@ -51,31 +51,8 @@ def run_daemon(settings: Settings) -> None:
         IkeorchError: it cannot start: configuration refused, no permission, or another one runs.
     """
     loaded = read_config(settings.config)
-    with _only_one(settings.socket):
+    with only_one(settings.socket, "ikeorchd"):
         asyncio.run(_run(settings, loaded))
-
-
-@contextlib.contextmanager
-def _only_one(api_socket: Path):  # type: ignore[no-untyped-def] # noqa: ANN202
-    """Hold the lock that makes this the only daemon of its socket (I9)."""
-    path = api_socket.with_suffix(".lock")
-    try:
-        path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    except OSError as error:
-        raise NotPermittedError(
-            f"the lock cannot be made: {error.strerror}", where=str(path), hint="run the daemon as root"
-        ) from None
-    try:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise IkeorchError(
-                "another ikeorchd runs here", where=str(path), hint="stop it first: systemctl stop ikeorchd"
-            ) from None
-        yield
-    finally:
-        os.close(descriptor)
 
 
 async def _run(settings: Settings, loaded: LoadedConfig) -> None:
@@ -86,7 +63,7 @@ async def _run(settings: Settings, loaded: LoadedConfig) -> None:
     store = Store.open(settings.state / "ikeorch.db")
     kernel = KernelAdapter(guard_file=settings.state / "guard.nft")
     charon = CharonAdapter(loaded.spec.vici_socket)
-    prober = Prober(lambda tunnel: reconciler.wake(f"first answer through {tunnel}"))
+    prober = ProbeClient(settings.probe_socket)
     reconciler = Reconciler(loaded.spec, kernel=kernel, charon=charon, prober=prober, store=store)
     config = ConfigFile(settings.config, lambda loaded: reconciler.set_spec(loaded.spec, "configuration"))
     api = Api(reconciler, config)
@@ -96,7 +73,7 @@ async def _run(settings: Settings, loaded: LoadedConfig) -> None:
         await api.start(settings.socket)
         tasks = [
             asyncio.create_task(reconciler.run(), name="reconciler"),
-            asyncio.create_task(prober.run(), name="prober"),
+            asyncio.create_task(prober.run(reconciler.health_changed), name="prober"),
             asyncio.create_task(charon.events(lambda event: reconciler.wake(_reason(event))), name="charon-events"),
             asyncio.create_task(kernel.changes(lambda: reconciler.wake("kernel changed")), name="kernel-changes"),
         ]
@@ -112,7 +89,6 @@ async def _run(settings: Settings, loaded: LoadedConfig) -> None:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         await api.stop()
-        prober.close()
         await charon.close()
         await kernel.close()
         store.close()

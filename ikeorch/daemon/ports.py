@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Protocol
 
-from ikeorch.adapters.probe.prober import ProbeTarget
+from ikeorch.adapters.probe.session import ProbeTarget
 from ikeorch.core.charon_state import CharonState, Connection
 from ikeorch.core.health import ProbeState
 from ikeorch.core.ids import TunnelId
@@ -54,8 +54,12 @@ class CharonPort(Protocol):
 class ProbePort(Protocol):
     """The prober."""
 
-    def states(self) -> dict[TunnelId, ProbeState]:
-        """What has been seen of each tunnel."""
+    @property
+    def problem(self) -> str:
+        """Why the prober cannot be asked, "" when it can."""
+
+    def states(self) -> Mapping[TunnelId, ProbeState]:
+        """What has been seen of each tunnel; empty while the prober cannot be asked."""
 
     def set_targets(self, targets: Mapping[TunnelId, ProbeTarget]) -> None:
         """Probe exactly these."""

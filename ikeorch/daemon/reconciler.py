@@ -13,9 +13,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-import structlog
-
-from ikeorch.adapters.probe.prober import ProbeTarget
+from ikeorch.adapters.probe.session import ProbeTarget
 from ikeorch.adapters.probe.stamp import Sender
 from ikeorch.core.actual import Actual
 from ikeorch.core.allocate import Allocations
@@ -23,21 +21,22 @@ from ikeorch.core.conditions import Code, Condition, carry_over
 from ikeorch.core.desired import Desired, compute_desired, needed_sysctls
 from ikeorch.core.diff import diff_states
 from ikeorch.core.establish import Memory, next_wake, plan_sas
-from ikeorch.core.health import Verdict, judge_tunnels
+from ikeorch.core.health import Verdict
 from ikeorch.core.ids import TunnelId
-from ikeorch.core.plan import Action, Impact, describe_operation
+from ikeorch.core.plan import Action, describe_operation
 from ikeorch.core.spec import GatewaySpec
 from ikeorch.core.status import TunnelStatus, describe_tunnels, find_conditions, interfaces_present
 from ikeorch.core.units import Seconds
 from ikeorch.daemon.credentials import LoadedCredentials, load_credentials
 from ikeorch.daemon.execute import Executor, Failure
+from ikeorch.daemon.failover import Failover
+from ikeorch.daemon.journal import log_actions, log_conditions, log_pass
 from ikeorch.daemon.numbers import Numbers
 from ikeorch.daemon.ports import CharonPort, KernelPort, ProbePort
 from ikeorch.errors import IkeorchError
 from ikeorch.store.database import Store
 
 RESYNC = Seconds(30.0)
-VERDICT_TICK = Seconds(0.25)
 COALESCE = Seconds(0.02)
 """Events come in bursts; this long is waited for the rest of one."""
 MAX_SPACING = Seconds(1.0)
@@ -45,7 +44,6 @@ DUTY = 5
 """A pass is followed by a pause of this many times its own length, at most `MAX_SPACING`."""
 FAILURE_RETRY = Seconds(2.0)
 
-_log = structlog.get_logger("ikeorch.loop")
 T = TypeVar("T")
 
 
@@ -116,7 +114,9 @@ class Reconciler:
         self._charon = charon
         self._prober = prober
         self._numbers = Numbers(store)
-        self._executor = Executor(kernel, charon)
+        self._failover = Failover(kernel)
+        self._executor = Executor(kernel, charon, self._failover.lock)
+        self._health = asyncio.Event()
         self._wake = _Wake()
         self._verdicts: dict[TunnelId, Verdict] = {}
         self._memory = Memory()
@@ -161,7 +161,7 @@ class Reconciler:
         """Run until cancelled."""
         self.wake("start")
         async with asyncio.TaskGroup() as group:
-            group.create_task(self._watch_verdicts(), name="verdicts")
+            group.create_task(self._watch_health(), name="health")
             group.create_task(self._loop(), name="loop")
 
     async def _loop(self) -> None:
@@ -189,14 +189,24 @@ class Reconciler:
         await asyncio.sleep(COALESCE)
         return False
 
-    async def _watch_verdicts(self) -> None:
-        """Look at the probes often, and wake the loop only when a verdict changed."""
+    def health_changed(self) -> None:
+        """The prober has news."""
+        self._health.set()
+
+    async def _watch_health(self) -> None:
+        """Act on every change of a verdict at once, and have a pass do the rest."""
         while True:
-            await asyncio.sleep(VERDICT_TICK)
-            verdicts = judge_tunnels(self._prober.states(), self._verdicts, Seconds(time.monotonic()))
-            for tunnel, verdict in verdicts.items():
-                if verdict is not self._verdicts.get(tunnel, Verdict.UNKNOWN):
+            await self._health.wait()
+            self._health.clear()
+            before, self._verdicts = self._verdicts, self._read_verdicts()
+            await self._failover.repair(self._verdicts)
+            for tunnel, verdict in self._verdicts.items():
+                if verdict is not before.get(tunnel, Verdict.UNKNOWN):
                     self.wake(f"{tunnel} is {verdict.value}")
+            self.wake("probes")
+
+    def _read_verdicts(self) -> dict[TunnelId, Verdict]:
+        return {tunnel: state.verdict for tunnel, state in self._prober.states().items()}
 
     async def run_pass(self, reasons: Sequence[str]) -> PassResult:
         """One pass: look, compare, act, record.
@@ -213,15 +223,22 @@ class Reconciler:
             found.append(Condition(code=Code.STORE_FAILED, subject="", message=self._numbers.problem))
         actual = await self._snapshot(spec, allocations, found)
         now = Seconds(time.monotonic())
-        self._verdicts = judge_tunnels(self._prober.states(), self._verdicts, now)
+        if self._prober.problem:
+            found.append(Condition(code=Code.PROBER_UNREACHABLE, subject="", message=self._prober.problem))
+        self._verdicts = self._read_verdicts()
+        outdated = self._failover.begin_pass()
         desired = self._compute(spec, allocations, actual, credentials)
         planned, self._memory = self._plan(desired, actual, now)
         done, failures = await self._executor.run(
             planned,
             credentials.bundle if credentials else None,
             credentials.key if credentials else None,
+            outdated=outdated,
         )
-        self._aim_prober(spec, desired, interfaces_present(actual))
+        if actual.kernel is not None:
+            resilient = actual.kernel.resilient
+            self._failover.end_pass(spec, allocations, desired, resilient=resilient, outdated=outdated())
+            self._aim_prober(spec, desired, interfaces_present(actual))
         tunnels = describe_tunnels(desired, actual, self._prober.states(), self._verdicts)
         found.extend(find_conditions(desired, actual, tunnels, self._memory, now))
         found.extend(_failed(failure) for failure in failures)
@@ -234,7 +251,14 @@ class Reconciler:
             tunnels=tunnels,
             found=found,
         )
-        self._log_pass(result, done, reasons, time.monotonic() - began)
+        log_actions(done, failures)
+        log_pass(
+            number=result.number,
+            done=len(done),
+            failed=len(failures),
+            reasons=reasons,
+            duration_seconds=time.monotonic() - began,
+        )
         if done:
             self.wake("check what was done")
         return result
@@ -336,25 +360,8 @@ class Reconciler:
                 conditions=carry_over(found, before, now),
             )
             self._finished.notify_all()
-        _log_conditions(before, self.last.conditions)
+        log_conditions(before, self.last.conditions)
         return self.last
-
-    def _log_pass(
-        self, result: PassResult, done: tuple[Action, ...], reasons: Sequence[str], duration_seconds: float
-    ) -> None:
-        for action in done:
-            _log.info("action_done", **_described(action))
-        for failure in result.failures:
-            _log.warning("action_failed", **_described(failure.action), error=str(failure.error))
-        log = _log.info if done or result.failures else _log.debug
-        log(
-            "pass_finished",
-            number=result.number,
-            reason=", ".join(reasons),
-            done=len(done),
-            failed=len(result.failures),
-            duration_seconds=round(duration_seconds, 4),
-        )
 
 
 async def _attempt(look: Callable[[], Awaitable[T]], code: Code, found: list[Condition]) -> T | None:
@@ -365,29 +372,6 @@ async def _attempt(look: Callable[[], Awaitable[T]], code: Code, found: list[Con
         return None
 
 
-def _described(action: Action) -> dict[str, str]:
-    """The action's keys of a log line, without those that say nothing."""
-    keys = {"action": f"{action.symbol.value} {describe_operation(action.operation)}", "reason": action.reason}
-    if action.tunnel is not None:
-        keys["tunnel"] = str(action.tunnel)
-    if action.impact is not Impact.NONE:
-        keys["impact"] = action.impact.value
-    return keys
-
-
 def _failed(failure: Failure) -> Condition:
     subject = describe_operation(failure.action.operation)
     return Condition(code=Code.ACTION_FAILED, subject=subject, message=str(failure.error))
-
-
-def _log_conditions(before: Sequence[Condition], after: Sequence[Condition]) -> None:
-    old = {(condition.code, condition.subject) for condition in before}
-    new = {(condition.code, condition.subject) for condition in after}
-    for condition in after:
-        if (condition.code, condition.subject) not in old:
-            _log.warning(
-                "condition_raised", code=condition.code.value, subject=condition.subject, reason=condition.message
-            )
-    for condition in before:
-        if (condition.code, condition.subject) not in new:
-            _log.info("condition_cleared", code=condition.code.value, subject=condition.subject)

@@ -177,6 +177,7 @@ class Run:
                 for name in GATEWAYS:
                     lab.node(name).start_daemon("charon", ready=30)
                     if daemon:
+                        lab.node(name).start_daemon("prober", ready=30)
                         lab.node(name).start_daemon("ikeorchd", ready=30)
                         wait_until(lambda name=name: status(lab.node(name))["settled"], "settled", 30)  # type: ignore[misc]
                 began = time.monotonic()

@@ -17,6 +17,7 @@ IKEORCH = str(Path(sys.executable).parent / "ikeorch")
 CA_FOLDER = "/var/lib/ikeorch-ca"
 PKI_FOLDER = "/etc/ikeorch/pki"
 GATEWAYS = ("gw-a", "gw-b")
+DAEMONS = ("charon", "prober", "ikeorchd")
 TUNNELS = 4
 READY = 90
 """Seconds for a daemon to answer; it takes two where the machine is not busy with other things."""
@@ -54,11 +55,11 @@ def issue_certificates(lab: Lab, *, tunnels: int = 16) -> None:
 
 
 def start_daemons(lab: Lab) -> None:
-    """Charon first, then ikeorchd, on both gateways."""
-    for daemon in ("charon", "ikeorchd"):
+    """Charon, the prober and ikeorchd on both gateways; none waits for another."""
+    for daemon in DAEMONS:
         for name in GATEWAYS:
             lab.node(name).start_daemon(daemon, ready=None)
-    for daemon in ("charon", "ikeorchd"):
+    for daemon in DAEMONS:
         for name in GATEWAYS:
             lab.node(name).wait_ready(daemon, READY)
 

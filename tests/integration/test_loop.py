@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import sqlite3
-from collections.abc import AsyncIterator, Iterator, Mapping
+import time
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -13,17 +14,16 @@ from pathlib import Path
 
 import pytest
 
-from ikeorch.adapters.probe.prober import ProbeTarget
+from ikeorch.adapters.probe.session import ProbeTarget
 from ikeorch.adapters.vici.adapter import CharonAdapter
 from ikeorch.cli.client import Client, RefusedError
 from ikeorch.config.loader import read_config
 from ikeorch.core.allocate import Kind
 from ikeorch.core.establish import CONFIRM_GONE
-from ikeorch.core.health import ProbeState
+from ikeorch.core.health import ProbeState, Verdict
 from ikeorch.core.ids import TunnelId
-from ikeorch.core.kernel_state import NextHopGroup
+from ikeorch.core.kernel_state import Family, KernelObject, NextHop, NextHopGroup
 from ikeorch.core.spec import Initiate
-from ikeorch.core.units import Seconds
 from ikeorch.daemon.api import Api
 from ikeorch.daemon.config_file import ConfigFile
 from ikeorch.daemon.reconciler import PassResult, Reconciler
@@ -33,21 +33,28 @@ from pki.issue import GatewayCredentials, create_ca, issue_gateway, new_key, new
 from pki.profiles import CaProfile, GatewayProfile
 from pki.store import save_gateway
 from tests.examples import GATEWAY_A
-from tests.fakes.fake_charon import FakeCharon
+from tests.fakes.fake_charon import Disturbance, FakeCharon
 from tests.fakes.fake_kernel import FakeKernel
 
 
 @dataclass
 class FakeProber:
-    """Answers as it is told: all tunnels that have a target, or none."""
+    """Says what it is told: all tunnels that have a target are up, or not known, but for the ones that are down."""
 
     answering: bool = False
+    problem: str = ""
+    down: set[int] = field(default_factory=set)
     targets: dict[TunnelId, ProbeTarget] = field(default_factory=dict)
 
     def states(self) -> dict[TunnelId, ProbeState]:
-        now = Seconds(asyncio.get_running_loop().time())
-        reply = now if self.answering else None
-        return {tunnel: ProbeState(sent=1, received=1, last_reply=reply) for tunnel in self.targets}
+        if self.problem:
+            return {}
+        return {tunnel: ProbeState(verdict=self._verdict(tunnel), sent=1, received=1) for tunnel in self.targets}
+
+    def _verdict(self, tunnel: TunnelId) -> Verdict:
+        if tunnel.index in self.down:
+            return Verdict.DOWN
+        return Verdict.UP if self.answering else Verdict.UNKNOWN
 
     def set_targets(self, targets: Mapping[TunnelId, ProbeTarget]) -> None:
         self.targets = dict(targets)
@@ -271,3 +278,108 @@ async def test_tunnels_that_charon_does_not_know_are_named(world: World) -> None
     result = await world.passes()
     assert [condition.code.value for condition in result.conditions] == ["tunnel-orphaned"] * 4
     assert [status.state.value for status in result.tunnels] == ["carrying"] * 4
+
+
+async def up(world: World) -> None:
+    """Four tunnels that carry."""
+    await world.passes(2)
+    for index in range(4):
+        world.charon.establish(f"ikeorch.gw-b.{index}")
+    world.prober.answering = True
+    await world.passes(3)
+    assert members(world) == [4, 4]
+
+
+def members(world: World) -> list[int]:
+    """How many tunnels stand in each group."""
+    return [len(entry.members) for entry in world.kernel.objects.values() if isinstance(entry, NextHopGroup)]
+
+
+async def until(true: Callable[[], bool]) -> None:
+    """Wait for a condition; without the loop's resync it must come by itself."""
+    for _ in range(1000):
+        if true():
+            return
+        await asyncio.sleep(0.005)
+    raise AssertionError("it did not become true")
+
+
+async def test_a_tunnel_that_goes_down_leaves_its_groups_beside_a_pass_that_hangs(world: World) -> None:
+    """charon answers nothing, so the pass waits; the group is changed all the same, and stays changed afterwards."""
+    await up(world)
+    running = asyncio.create_task(world.reconciler.run())
+    await until(lambda: world.reconciler.last is not None and world.reconciler.last.number > 5)
+    world.charon.disturb_next("list-sas", Disturbance.SILENCE)
+    world.reconciler.wake("test")
+    await asyncio.sleep(0.1)
+    began = time.monotonic()
+    world.prober.down = {1}
+    world.reconciler.health_changed()
+    await until(lambda: members(world) == [3, 3])
+    assert time.monotonic() - began < 1, "it waited for charon"
+    assert world.reconciler.last is not None
+    number = world.reconciler.last.number
+    await until(lambda: world.reconciler.last is not None and world.reconciler.last.number > number + 1)
+    assert members(world) == [3, 3]
+    running.cancel()
+
+
+async def test_a_pass_that_began_before_a_failure_does_not_undo_the_failover(world: World) -> None:
+    """The pass computed four members; between its look and its writing one went down."""
+    await up(world)
+    await world.kernel.ensure(replace_members(world, 1))
+    original = world.kernel.ensure
+    held = asyncio.Event()
+
+    async def slow(obj: KernelObject) -> None:
+        if isinstance(obj, NextHop):
+            held.set()
+            await asyncio.sleep(0.2)
+        await original(obj)
+
+    await world.kernel.remove(next(entry for entry in world.kernel.objects.values() if isinstance(entry, NextHop)))
+    world.kernel.ensure = slow  # type: ignore[method-assign]
+    writing = asyncio.create_task(world.reconciler.run_pass(["test"]))
+    await held.wait()
+    world.prober.down = {2}
+    world.reconciler.health_changed()
+    watching = asyncio.create_task(world.reconciler._watch_health())
+    await writing
+    watching.cancel()
+    hop = world.reconciler._numbers.allocate(world.reconciler.spec).next_hop(TunnelId("gw-b", 2), Family.IPV4)
+    groups = [entry for entry in world.kernel.objects.values() if isinstance(entry, NextHopGroup)]
+    assert all(member.next_hop != hop for group in groups for member in group.members)
+
+
+def replace_members(world: World, count: int) -> NextHopGroup:
+    """The first group with some of its members only: a pass will want to put the others back."""
+    group = next(entry for entry in world.kernel.objects.values() if isinstance(entry, NextHopGroup))
+    return replace(group, members=group.members[:count])
+
+
+async def test_the_last_group_stays_when_all_tunnels_are_dark(world: World) -> None:
+    """One after the other, then all: the last ones stay, the others do not come back, and a condition says it."""
+    await up(world)
+    world.prober.down = {0, 2}
+    await world.passes(2)
+    assert members(world) == [2, 2]
+    world.prober.down = {0, 1, 2, 3}
+    result = await world.passes(2)
+    assert members(world) == [2, 2]
+    codes = sorted(condition.code.value for condition in result.conditions)
+    assert codes == ["site-dark"] + ["tunnel-down"] * 4
+    world.prober.down = set()
+    result = await world.passes(2)
+    assert members(world) == [4, 4]
+    assert result.conditions == ()
+
+
+async def test_without_the_prober_no_tunnel_moves(world: World) -> None:
+    """Nothing is known, so the groups stay as they are, also the tunnel that was out."""
+    await up(world)
+    world.prober.down = {3}
+    await world.passes(2)
+    world.prober.problem = "it ended"
+    result = await world.passes(2)
+    assert members(world) == [3, 3]
+    assert [condition.code.value for condition in result.conditions] == ["prober-unreachable"]

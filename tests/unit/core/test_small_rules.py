@@ -7,11 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ikeorch.core.allocate import ExhaustedError, Kind, allocate_missing
-from ikeorch.core.health import ProbeState, Verdict, judge_tunnels
-from ikeorch.core.ids import TunnelId
 from ikeorch.core.mtu import inner_mtu
 from ikeorch.core.suites import DEFAULT_SUITE, SuiteError, parse_suite
-from ikeorch.core.units import Seconds
 from ikeorch.core.weight import quantise_weights
 
 
@@ -89,40 +86,3 @@ def test_the_end_of_a_range_is_an_error() -> None:
     last = Kind.TABLE.bounds[1]
     with pytest.raises(ExhaustedError):
         allocate_missing({(Kind.TABLE, "x"): last}, [(Kind.TABLE, "y")])
-
-
-T0, T1, C0 = TunnelId("gw-b", 0), TunnelId("gw-b", 1), TunnelId("gw-c", 0)
-
-
-def state(last: float | None, *, sent: int = 100, mispaired: str = "") -> ProbeState:
-    """What the prober saw."""
-    reply = None if last is None else Seconds(last)
-    return ProbeState(sent=sent, received=1, last_reply=reply, mispaired=mispaired)
-
-
-def test_a_tunnel_that_answers_is_up() -> None:
-    """One good reply proves that it forwards."""
-    assert judge_tunnels({T0: state(9.9)}, {}, Seconds(10)) == {T0: Verdict.UP}
-
-
-def test_a_tunnel_that_never_answered_is_not_known() -> None:
-    """No reply yet is no proof of anything."""
-    assert judge_tunnels({T0: state(None, sent=1)}, {}, Seconds(10)) == {T0: Verdict.UNKNOWN}
-
-
-def test_a_silent_tunnel_is_down_when_a_sibling_answers() -> None:
-    """The peer's reflector lives, so the path does not."""
-    probes = {T0: state(5), T1: state(9.5)}
-    assert judge_tunnels(probes, {T0: Verdict.UP}, Seconds(10)) == {T0: Verdict.DOWN, T1: Verdict.UP}
-
-
-def test_of_a_whole_bundle_that_falls_silent_nothing_is_known() -> None:
-    """The reflector may be gone while the kernel forwards; another peer's tunnels bear no witness."""
-    probes = {T0: state(5), T1: state(5.2), C0: state(9.9)}
-    before = {T0: Verdict.UP, T1: Verdict.DOWN}
-    assert judge_tunnels(probes, before, Seconds(10)) == {T0: Verdict.UNKNOWN, T1: Verdict.DOWN, C0: Verdict.UP}
-
-
-def test_a_mispaired_tunnel_is_down_at_once() -> None:
-    """Packets of another tunnel come out of it."""
-    assert judge_tunnels({T0: state(9.9, mispaired="gw-b/1")}, {}, Seconds(10)) == {T0: Verdict.DOWN}

@@ -1,0 +1,236 @@
+"""One tunnel's probes on real sockets: sends the rounds that `core.liveness` asks for, and reflects the peer's."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import os
+import random
+import socket
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import structlog
+
+from ikeorch.adapters.probe import echo, sockets
+from ikeorch.adapters.probe.stamp import (
+    Probe,
+    Reply,
+    Sender,
+    decode_probe,
+    decode_reply,
+    encode_probe,
+    encode_reply,
+    ntp_timestamp,
+)
+from ikeorch.core.health import ProbeState
+from ikeorch.core.ids import TunnelId
+from ikeorch.core.kernel_state import IPAddress
+from ikeorch.core.liveness import Answer, Liveness
+from ikeorch.core.units import Seconds
+
+BATCH = 64
+"""Packets read from one socket before the others have their turn."""
+FULL = frozenset({errno.EAGAIN, errno.ENOBUFS})
+
+_log = structlog.get_logger("ikeorch.probe")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProbeTarget:
+    """One tunnel as the prober sees it.
+
+    Attributes:
+        interface: the XFRM interface.
+        local: our inner address.
+        remote: the peer's inner address.
+        us: our own name and the index.
+        peer: the peer's name and the index; who must answer.
+    """
+
+    interface: str
+    local: IPAddress
+    remote: IPAddress
+    us: Sender
+    peer: Sender
+
+
+class Session:
+    """Probes one tunnel until it is closed.
+
+    Args:
+        tunnel: its name.
+        target: how it is reached.
+        interval: seconds between two rounds.
+        on_change: called when the verdict, or who answers, changed.
+    """
+
+    def __init__(
+        self, tunnel: TunnelId, target: ProbeTarget, *, interval: Seconds, on_change: Callable[[TunnelId], None]
+    ) -> None:
+        self.tunnel = tunnel
+        self.target = target
+        self._on_change = on_change
+        self._loop = asyncio.get_running_loop()
+        # the tunnels of a gateway are spread over the interval
+        self._liveness = Liveness(Seconds(time.monotonic() + random.random() * interval), interval=interval)  # noqa: S311
+        self._identifier = int.from_bytes(os.urandom(2))
+        self._round = 0
+        self._sender: socket.socket | None = None
+        self._reflector: socket.socket | None = None
+        self._echo: socket.socket | None = None
+        self._if_index = 0
+        self._told: tuple[object, ...] = ()
+        self._timer = self._loop.call_at(self._liveness.due, self._tick)
+
+    def state(self) -> ProbeState:
+        """What is known now."""
+        return self._liveness.state(time.monotonic())
+
+    def close(self) -> None:
+        """Stop."""
+        self._timer.cancel()
+        self._close_sockets()
+
+    def _tick(self) -> None:
+        """Take in all that has arrived, then judge what is missing and send what is due."""
+        for read in (self._read_replies, self._read_echoes):
+            read()
+        number = self._liveness.advance(time.monotonic())
+        if number is not None:
+            self._send_round(number)
+        self._timer = self._loop.call_at(self._liveness.due, self._tick)
+        self._tell()
+
+    def _tell(self) -> None:
+        state = self.state()
+        now = (state.verdict, state.reflector_silent, state.mispaired)
+        if now != self._told:
+            self._told = now
+            self._on_change(self.tunnel)
+
+    def _send_round(self, number: int) -> None:
+        """A missing interface, address or SA, or a full queue, is silence, not an error."""
+        self._round = number
+        try:
+            self._open_if_needed()
+            assert self._sender is not None
+            probe = Probe(sequence=number & 0xFFFFFFFF, timestamp=ntp_timestamp(time.time()), sender=self.target.us)
+            self._sender.send(encode_probe(probe))
+        except OSError as error:
+            if error.errno not in FULL:
+                self._close_sockets()
+        self._send_echo(number)
+
+    def _send_echo(self, number: int) -> None:
+        if not self._liveness.echoing:
+            self._close(self._echo)
+            self._echo = None
+            return
+        version = self.target.local.version
+        try:
+            if self._echo is None:
+                self._echo = sockets.open_echo(self.target.interface, self.target.local, self.target.remote)
+                self._loop.add_reader(self._echo.fileno(), self._read_echoes)
+            self._echo.send(echo.encode_request(version, self._identifier, number & 0xFFFF))
+        except OSError as error:
+            if error.errno == errno.EPERM:
+                _log.error("echo_not_permitted", tunnel=str(self.tunnel), hint="the prober needs CAP_NET_RAW")
+            if error.errno not in FULL:
+                self._close(self._echo)
+                self._echo = None
+
+    def _open_if_needed(self) -> None:
+        """Open the sockets, anew when the interface is not the one that they were bound to."""
+        target = self.target
+        index = socket.if_nametoindex(target.interface)
+        if self._sender is not None and index == self._if_index:
+            return
+        self._close_sockets()
+        self._reflector = sockets.open_reflector(target.interface, target.local)
+        self._loop.add_reader(self._reflector.fileno(), self._reflect)
+        self._sender = sockets.open_sender(target.interface, target.local, target.remote)
+        self._loop.add_reader(self._sender.fileno(), self._read_replies)
+        self._if_index = index
+
+    def _close_sockets(self) -> None:
+        self._close(self._sender)
+        self._sender = None
+        self._close(self._reflector)
+        self._reflector = None
+        self._close(self._echo)
+        self._echo = None
+
+    def _close(self, opened: socket.socket | None) -> None:
+        """Close one of them."""
+        if opened is not None:
+            self._loop.remove_reader(opened.fileno())
+            opened.close()
+
+    def _read_replies(self) -> None:
+        for _ in range(BATCH):
+            if self._sender is None:
+                return
+            try:
+                packet, ancillary, _, _ = self._sender.recvmsg(sockets.RECEIVE_SIZE, sockets.ANCILLARY_SIZE)
+            except OSError:
+                break
+            reply = decode_reply(packet)
+            if reply is None or reply.reflector != self.target.peer:
+                continue
+            arrived = time.monotonic() - sockets.waited(ancillary)
+            number = self._number_of(reply.probe_sequence, 32)
+            self._liveness.answered(number, Answer.STAMP, arrived, dwell=reply.dwell_seconds)
+        self._tell()
+
+    def _read_echoes(self) -> None:
+        for _ in range(BATCH):
+            if self._echo is None:
+                return
+            try:
+                packet, ancillary, _, _ = self._echo.recvmsg(sockets.RECEIVE_SIZE, sockets.ANCILLARY_SIZE)
+            except OSError:
+                break
+            sequence = echo.decode_reply(self.target.local.version, packet, self._identifier)
+            if sequence is not None:
+                arrived = time.monotonic() - sockets.waited(ancillary)
+                self._liveness.answered(self._number_of(sequence, 16), Answer.ECHO, arrived)
+        self._tell()
+
+    def _number_of(self, sequence: int, bits: int) -> int:
+        """The newest round that has this sequence number on the wire."""
+        return self._round - ((self._round - sequence) % (1 << bits))
+
+    def _reflect(self) -> None:
+        for _ in range(BATCH):
+            if self._reflector is None:
+                return
+            try:
+                packet, ancillary, _, address = self._reflector.recvmsg(sockets.RECEIVE_SIZE, sockets.ANCILLARY_SIZE)
+            except OSError:
+                return
+            received = ntp_timestamp(time.time() - sockets.waited(ancillary))
+            probe = decode_probe(packet)
+            if probe is None:
+                continue
+            if probe.sender != self.target.peer:
+                self._misplaced(probe.sender)
+                continue
+            reply = Reply(
+                sequence=probe.sequence,
+                sent=ntp_timestamp(time.time()),
+                received=received,
+                probe_sequence=probe.sequence,
+                probe_timestamp=probe.timestamp,
+                reflector=self.target.us,
+            )
+            with contextlib.suppress(OSError):
+                self._reflector.sendto(encode_reply(reply, ttl=sockets.hop_limit(ancillary)), address)
+
+    def _misplaced(self, sender: Sender) -> None:
+        """A packet of another tunnel came out of this one."""
+        name = f"{sender.gateway[:32]}/{sender.index}"
+        self._liveness.misplaced(name, time.monotonic())
+        self._tell()

@@ -1,0 +1,95 @@
+"""The short way: a tunnel that went down leaves its groups at once, beside the passes of the loop.
+
+A pass looks at everything before it acts, and may be waiting for charon. What a failed tunnel needs is known already:
+the groups of the last pass without it. A pass that began before must not put the older groups back, so every change
+of a group, on either way, holds one lock, and a pass asks under it whether it is outdated.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping
+
+import structlog
+
+from ikeorch.core.allocate import Allocations
+from ikeorch.core.desired import Desired, plan_routes
+from ikeorch.core.health import Verdict
+from ikeorch.core.ids import TunnelId
+from ikeorch.core.kernel_state import NextHopGroup
+from ikeorch.core.spec import GatewaySpec
+from ikeorch.daemon.ports import KernelPort
+from ikeorch.errors import IkeorchError
+
+_log = structlog.get_logger("ikeorch.loop")
+
+
+class Failover:
+    """Takes tunnels out of their groups.
+
+    Args:
+        kernel: the kernel.
+    """
+
+    def __init__(self, kernel: KernelPort) -> None:
+        self._kernel = kernel
+        self._generation = 0
+        self._known: tuple[GatewaySpec, Allocations, Desired, bool] | None = None
+        self._grouped: frozenset[TunnelId] = frozenset()
+        self.lock = asyncio.Lock()
+
+    def begin_pass(self) -> Callable[[], bool]:
+        """Called when a pass takes the verdicts that it acts on.
+
+        Returns:
+            Says whether verdicts were acted on since, so that the pass's groups are outdated.
+        """
+        generation = self._generation
+        return lambda: self._generation != generation
+
+    def end_pass(
+        self, spec: GatewaySpec, allocations: Allocations, desired: Desired, *, resilient: bool, outdated: bool
+    ) -> None:
+        """Remember what a pass brought about."""
+        self._known = spec, allocations, desired, resilient
+        if not outdated:
+            self._grouped = frozenset(tunnel for tunnel, weight in desired.weights.items() if weight)
+
+    async def repair(self, verdicts: Mapping[TunnelId, Verdict]) -> bool:
+        """Take the tunnels that are down out of the groups that they stand in.
+
+        The last members of a group stay (D6). What fails is left to the next pass.
+
+        Returns:
+            Whether a group was changed.
+        """
+        down = {tunnel for tunnel in self._grouped if verdicts.get(tunnel) is Verdict.DOWN}
+        if self._known is None or not down:
+            return False
+        began = time.monotonic()
+        spec, allocations, desired, resilient = self._known
+        self._generation += 1
+        routed, weights, _ = plan_routes(
+            spec, desired.tunnels, allocations, verdicts=verdicts, grouped=self._grouped, resilient=resilient
+        )
+        changed = 0
+        async with self.lock:
+            for group in routed:
+                if not isinstance(group, NextHopGroup) or group == desired.kernel.get(group.key):
+                    continue
+                try:
+                    await self._kernel.ensure(group)
+                except IkeorchError as error:
+                    _log.warning("failover_failed", group=group.id, reason=str(error))
+                else:
+                    changed += 1
+            self._grouped &= frozenset(tunnel for tunnel, weight in weights.items() if weight)
+        if changed:
+            _log.warning(
+                "failed_over",
+                tunnels=", ".join(str(tunnel) for tunnel in sorted(down)),
+                groups=changed,
+                duration_seconds=round(time.monotonic() - began, 4),
+            )
+        return changed > 0
