@@ -11,6 +11,7 @@ from typing import Any
 
 from lab.node import Node
 from lab.runner import Lab
+from lab.scenarios.fabric import start_fabric
 from lab.waiting import wait_until
 
 IKEORCH = str(Path(sys.executable).parent / "ikeorch")
@@ -54,7 +55,8 @@ def issue_certificates(lab: Lab, *, tunnels: int = 16) -> None:
 
 
 def start_daemons(lab: Lab) -> None:
-    """Charon first, then ikeorchd, on both gateways."""
+    """FRR on the leafs; charon first, then ikeorchd, on both gateways."""
+    start_fabric(lab)
     for daemon in ("charon", "ikeorchd"):
         for name in GATEWAYS:
             lab.node(name).start_daemon(daemon, ready=None)
