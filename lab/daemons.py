@@ -34,6 +34,22 @@ class DaemonSpec:
     runtime_folder: str | None = None
     owner: str = "root"
 
+    def start_request(self, *, restart: bool = True) -> dict[str, object]:
+        """Return what a node's first process is asked, to run it.
+
+        Args:
+            restart: Whether it is restarted as its unit would.
+        """
+        return {
+            "op": "daemon-start",
+            "name": self.name,
+            "argv": list(self.argv),
+            "env": dict(self.env),
+            "restart_after": self.restart_after if restart else None,
+            "runtime_folder": self.runtime_folder,
+            "owner": self.owner,
+        }
+
 
 _BIN = str(Path(sys.executable).parent)
 FRR_FILE = "/etc/frr/frr.conf"
@@ -75,6 +91,7 @@ DAEMONS: Mapping[str, DaemonSpec] = MappingProxyType(
 
 GUARD_FILE = "/etc/ikeorch/guard.nft"
 """Rules that a gateway loads at boot before its links are up, where the file is there."""
+LOAD_GUARD = ("nft", "-f", GUARD_FILE)
 
 PRIVATE_FOLDERS = ("/etc/frr",)
 """Folders of which a node sees nothing of the host's: not every user may read them, and every lab shall be alike."""

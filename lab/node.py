@@ -249,9 +249,7 @@ class Node:
             LabError: It cannot be started, or is not ready within the time.
         """
         spec = DAEMONS[daemon] if isinstance(daemon, str) else daemon
-        body: dict[str, object] = {"op": "daemon-start", "name": spec.name, "argv": list(spec.argv)}
-        body |= {"env": dict(spec.env), "runtime_folder": spec.runtime_folder, "owner": spec.owner}
-        answer = request(self.control, body | {"restart_after": spec.restart_after if restart else None})
+        answer = request(self.control, spec.start_request(restart=restart))
         if ready is not None:
             self.wait_ready(spec, ready)
         return int(answer["pid"])

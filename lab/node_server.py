@@ -95,18 +95,18 @@ class NodeServer:
         self._daemons: dict[str, Daemon] = {}
 
     def serve(self) -> None:
-        """Answer requests for ever."""
+        """Answer requests for ever, and keep the daemons alive that were started before."""
         reader, writer = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         signal.signal(signal.SIGCHLD, lambda *_: None)
         signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
         self._selector.register(reader, selectors.EVENT_READ, lambda: os.read(reader, 4096))
         self._selector.register(self._listener, selectors.EVENT_READ, self._accept)
         while True:
+            self._reap()
+            self._run_timers()
             for key, _ in self._selector.select(self._next_timer()):
                 handler: Callable[[], object] = key.data
                 handler()
-            self._reap()
-            self._run_timers()
 
     def _accept(self) -> None:
         connection, _ = self._listener.accept()
@@ -160,7 +160,7 @@ class NodeServer:
                             os.killpg(pid, body["signal"])
                 return None
             case "daemon-start":
-                return self._start_daemon(body)
+                return self.start_daemon(body)
             case "daemon-stop":
                 return self._stop_daemon(connection, body)
             case "daemon-signal":
@@ -188,7 +188,19 @@ class NodeServer:
         process.returncode = 0  # it is reaped by _reap; Popen shall not try
         return process.pid
 
-    def _start_daemon(self, body: dict[str, Any]) -> dict[str, Any]:
+    def start_daemon(self, body: dict[str, Any]) -> dict[str, Any]:
+        """Start a daemon and keep it alive.
+
+        Args:
+            body: A DaemonSpec's start_request.
+
+        Returns:
+            Its process under "pid".
+
+        Raises:
+            OSError: It cannot be started.
+            ValueError: It runs already.
+        """
         name = body["name"]
         old = self._daemons.get(name)
         if old is not None and old.pid is not None:

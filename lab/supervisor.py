@@ -20,6 +20,7 @@ from lab import namespaces
 from lab.daemons import PRIVATE_FOLDERS
 from lab.node_server import NodeServer
 from lab.setup_plan import NodeSetup, from_json
+from lab.sysctls import write_sysctls
 
 _OWN_PID_NAMESPACE = Path("/proc/self/ns/pid")
 _SCRATCH = Path("/run/.lab")
@@ -61,10 +62,7 @@ def enter_node(setup: NodeSetup) -> None:
         else:
             shutil.copy(source, target)
             Path(target).chmod(0o644)  # whatever the checkout's umask was: a daemon that is not root reads it
-    for name, value in setup.sysctls:
-        path = Path("/proc/sys") / name.replace(".", "/")
-        if path.exists():
-            path.write_text(value)
+    write_sysctls(setup.sysctls)
     namespaces.set_link_up("lo")
 
 

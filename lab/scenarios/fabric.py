@@ -12,8 +12,6 @@ from lab.node import Node
 from lab.runner import Lab
 
 LEAFS = ("leaf-a", "leaf-b")
-LEAF_DAEMONS = ("zebra", "bgpd")
-"""In this order: bgpd looks for zebra again only after 10 s when it finds none."""
 
 _LINK_BANDWIDTH = re.compile(r"\bLB:(?P<asn>\d+):(?P<rate>\d+)")
 
@@ -68,10 +66,13 @@ class FibRoute:
 
 
 def start_fabric(lab: Lab) -> None:
-    """Start FRR on every leaf of a topology, until it answers."""
+    """Start FRR on every leaf of a topology, until it answers.
+
+    One after the other: bgpd looks for zebra again only after 10 s when it finds none.
+    """
     for name in LEAFS:
         if name in lab.nodes:
-            for daemon in LEAF_DAEMONS:
+            for daemon in lab.topology.node(name).daemons:
                 lab.node(name).start_daemon(daemon)
 
 

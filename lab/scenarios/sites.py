@@ -55,13 +55,13 @@ def issue_certificates(lab: Lab, *, tunnels: int = 16) -> None:
 
 
 def start_daemons(lab: Lab) -> None:
-    """FRR on the leafs; charon first, then ikeorchd, on both gateways."""
+    """The daemons that the topology names: FRR on the leafs; charon first, then ikeorchd, on both gateways."""
     start_fabric(lab)
-    for daemon in ("charon", "ikeorchd"):
-        for name in GATEWAYS:
+    for name in GATEWAYS:
+        for daemon in lab.topology.node(name).daemons:
             lab.node(name).start_daemon(daemon, ready=None)
-    for daemon in ("charon", "ikeorchd"):
-        for name in GATEWAYS:
+    for name in GATEWAYS:
+        for daemon in lab.topology.node(name).daemons:
             lab.node(name).wait_ready(daemon, READY)
 
 
