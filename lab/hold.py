@@ -30,7 +30,7 @@ def main() -> int:
             if not options.bare:
                 _say("issuing certificates")
                 sites.issue_certificates(lab)
-                _say("starting charon and ikeorchd on the gateways")
+                _say("starting FRR on the leafs, charon and ikeorchd on the gateways")
                 sites.start_daemons(lab)
             if options.tunnels:
                 _say(f"bringing up {options.tunnels} tunnels")

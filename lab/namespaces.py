@@ -20,6 +20,7 @@ _MS_NONE = 0
 _MS_BIND = 4096
 _MS_REC = 16384
 _MS_PRIVATE = 1 << 18
+_MNT_DETACH = 2
 _PR_SET_PDEATHSIG = 1
 _SIOCGIFFLAGS = 0x8913
 _SIOCSIFFLAGS = 0x8914
@@ -73,6 +74,15 @@ def mount(source: str, target: str, kind: str = "", options: str = "", flags: in
 def bind(source: str, target: str) -> None:
     """Show a file or folder at a second place."""
     mount(source, target, flags=_MS_BIND)
+
+
+def unmount(target: str) -> None:
+    """Take what is mounted on a file or folder away, also while it is in use.
+
+    Raises:
+        OSError: Nothing is mounted there, or the user may not.
+    """
+    _check(_libc.umount2(target.encode(), _MNT_DETACH), f"unmount {target}")
 
 
 def make_mounts_private() -> None:

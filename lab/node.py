@@ -249,8 +249,7 @@ class Node:
             LabError: It cannot be started, or is not ready within the time.
         """
         spec = DAEMONS[daemon] if isinstance(daemon, str) else daemon
-        body = {"op": "daemon-start", "name": spec.name, "argv": list(spec.argv), "env": dict(spec.env)}
-        answer = request(self.control, body | {"restart_after": spec.restart_after if restart else None})
+        answer = request(self.control, spec.start_request(restart=restart))
         if ready is not None:
             self.wait_ready(spec, ready)
         return int(answer["pid"])

@@ -12,6 +12,7 @@ import fcntl
 import json
 import os
 import selectors
+import shutil
 import signal
 import socket
 import subprocess
@@ -32,6 +33,23 @@ def _take_terminal() -> None:
     fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 
 
+def make_runtime_folder(path: str, owner: str) -> None:
+    """Make a daemon's folder below /run, as RuntimeDirectory= of a unit does.
+
+    Args:
+        path: The folder.
+        owner: A user, and the name of its group.
+
+    Raises:
+        OSError: It cannot be made, or there is no such user here (its package is missing).
+    """
+    Path(path).mkdir(mode=0o755, parents=True, exist_ok=True)
+    try:
+        shutil.chown(path, owner, owner)
+    except LookupError as error:
+        raise OSError(errno.ENOENT, f"{path}: {error}") from error
+
+
 @dataclass(kw_only=True)
 class Daemon:
     """A daemon that is kept alive.
@@ -41,6 +59,8 @@ class Daemon:
         argv: Program and arguments.
         env: Variables beside the node's own.
         restart_after: Seconds from its end to its restart, or None to leave it dead.
+        runtime_folder: A folder that is made before it starts, or None.
+        owner: User and group of that folder.
         pid: Its process, or None while there is none.
         starts: How often it was started.
         last_exit: Its last exit code, negative for a signal; None before its first end.
@@ -54,6 +74,8 @@ class Daemon:
     argv: list[str]
     env: dict[str, str]
     restart_after: float | None
+    runtime_folder: str | None
+    owner: str
     pid: int | None = None
     starts: int = 0
     last_exit: int | None = None
@@ -73,18 +95,18 @@ class NodeServer:
         self._daemons: dict[str, Daemon] = {}
 
     def serve(self) -> None:
-        """Answer requests for ever."""
+        """Answer requests for ever, and keep the daemons alive that were started before."""
         reader, writer = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         signal.signal(signal.SIGCHLD, lambda *_: None)
         signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
         self._selector.register(reader, selectors.EVENT_READ, lambda: os.read(reader, 4096))
         self._selector.register(self._listener, selectors.EVENT_READ, self._accept)
         while True:
+            self._reap()
+            self._run_timers()
             for key, _ in self._selector.select(self._next_timer()):
                 handler: Callable[[], object] = key.data
                 handler()
-            self._reap()
-            self._run_timers()
 
     def _accept(self) -> None:
         connection, _ = self._listener.accept()
@@ -138,7 +160,7 @@ class NodeServer:
                             os.killpg(pid, body["signal"])
                 return None
             case "daemon-start":
-                return self._start_daemon(body)
+                return self.start_daemon(body)
             case "daemon-stop":
                 return self._stop_daemon(connection, body)
             case "daemon-signal":
@@ -166,18 +188,33 @@ class NodeServer:
         process.returncode = 0  # it is reaped by _reap; Popen shall not try
         return process.pid
 
-    def _start_daemon(self, body: dict[str, Any]) -> dict[str, Any]:
+    def start_daemon(self, body: dict[str, Any]) -> dict[str, Any]:
+        """Start a daemon and keep it alive.
+
+        Args:
+            body: A DaemonSpec's start_request.
+
+        Returns:
+            Its process under "pid".
+
+        Raises:
+            OSError: It cannot be started.
+            ValueError: It runs already.
+        """
         name = body["name"]
         old = self._daemons.get(name)
         if old is not None and old.pid is not None:
             raise ValueError(f"{name} runs already as process {old.pid}")
-        daemon = Daemon(name=name, argv=body["argv"], env=body["env"], restart_after=body["restart_after"])
+        fields = ("argv", "env", "restart_after", "runtime_folder", "owner")
+        daemon = Daemon(name=name, **{key: body[key] for key in fields})
         self._daemons[name] = daemon
         self._launch(daemon)
         return {"pid": daemon.pid}
 
     def _launch(self, daemon: Daemon) -> None:
         daemon.due = None
+        if daemon.runtime_folder is not None:
+            make_runtime_folder(daemon.runtime_folder, daemon.owner)
         null = os.open("/dev/null", os.O_RDONLY)
         log = os.open(f"/var/log/{daemon.name}.out", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
         try:

@@ -12,7 +12,6 @@ import shlex
 import shutil
 import subprocess
 import sys
-import zlib
 from collections.abc import Iterable
 from itertools import groupby
 from pathlib import Path
@@ -20,11 +19,12 @@ from types import TracebackType
 from typing import IO, Self
 
 from lab.control import LabError
-from lab.daemons import GUARD_FILE
+from lab.daemons import GUARD_FILE, LOAD_GUARD
 from lab.namespaces import die_with_parent
 from lab.node import Node
 from lab.setup_plan import NodeSetup, to_json
 from lab.state import claim_folder
+from lab.sysctls import own_sysctls
 from lab.topology import Endpoint, NodeSpec, Topology, load_topology
 
 REPO = Path(__file__).resolve().parent.parent
@@ -35,18 +35,8 @@ ONE_PAIR = REPO / "lab" / "one-pair.clab.yml"
 
 
 def node_sysctls(spec: NodeSpec) -> tuple[tuple[str, str], ...]:
-    """Return a node's kernel settings: the lab's own, then the topology's.
-
-    All namespaces of one kernel share one multipath hash seed, by which routers in a row would choose alike; so each
-    node gets its own. Duplicate address detection would only delay the start.
-    """
-    seed = zlib.crc32(spec.name.encode()) | 1
-    ours = (
-        ("net.ipv4.fib_multipath_hash_seed", str(seed)),
-        ("net.ipv6.conf.all.accept_dad", "0"),
-        ("net.ipv6.conf.default.accept_dad", "0"),
-    )
-    return (*ours, *spec.sysctls)
+    """Return a node's kernel settings: the lab's own, then the topology's."""
+    return (*own_sysctls(spec.name), *spec.sysctls)
 
 
 class Lab:
@@ -70,7 +60,7 @@ class Lab:
             self._make_links()
             for node in self._gateways():
                 if node.path(GUARD_FILE).is_file():
-                    node.run(["nft", "-f", GUARD_FILE])
+                    node.run(LOAD_GUARD)
             for spec in topology.nodes:
                 self._configure(spec)
         except BaseException:

@@ -17,8 +17,10 @@ import sys
 from pathlib import Path
 
 from lab import namespaces
+from lab.daemons import PRIVATE_FOLDERS
 from lab.node_server import NodeServer
 from lab.setup_plan import NodeSetup, from_json
+from lab.sysctls import write_sysctls
 
 _OWN_PID_NAMESPACE = Path("/proc/self/ns/pid")
 _SCRATCH = Path("/run/.lab")
@@ -47,6 +49,9 @@ def enter_node(setup: NodeSetup) -> None:
         upper.mkdir(parents=True)
         work.mkdir()
         namespaces.mount("overlay", folder, "overlay", f"lowerdir={folder},upperdir={upper},workdir={work}")
+    for folder in PRIVATE_FOLDERS:
+        Path(folder).mkdir(exist_ok=True)
+        namespaces.mount("tmpfs", folder, "tmpfs", "mode=755")
     Path("/var/lib/ikeorch").mkdir(mode=0o700, exist_ok=True)
     Path("/etc/hostname").write_text(f"{setup.name}\n")
     Path("/etc/hosts").write_text(f"127.0.0.1 localhost\n::1 localhost\n127.0.1.1 {setup.name}\n")
@@ -56,10 +61,8 @@ def enter_node(setup: NodeSetup) -> None:
             shutil.copytree(source, target, dirs_exist_ok=True)
         else:
             shutil.copy(source, target)
-    for name, value in setup.sysctls:
-        path = Path("/proc/sys") / name.replace(".", "/")
-        if path.exists():
-            path.write_text(value)
+            Path(target).chmod(0o644)  # whatever the checkout's umask was: a daemon that is not root reads it
+    write_sysctls(setup.sysctls)
     namespaces.set_link_up("lo")
 
 

@@ -1,7 +1,7 @@
 """A topology file in containerlab's format, as values.
 
-Only the part of the format is read that the published topologies use: nodes of kind linux with binds, exec, sysctls
-and labels, and links between two endpoints. Anything else is refused, so that a topology cannot mean one thing here
+Only the part of the format is read that the published topologies use: nodes of kind linux with binds, exec, sysctls,
+cmd and labels, and links between two endpoints. Anything else is refused, so that a topology cannot mean one thing here
 and another under containerlab.
 """
 
@@ -17,12 +17,13 @@ from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
 from lab.control import LabError
+from lab.daemons import DAEMONS
 
 ROLE_LABEL = "ikeorch.role"
 ROLES = ("gateway", "router", "host")
 _NAME = re.compile(r"[a-z][a-z0-9-]{0,30}")
 _INTERFACE = re.compile(r"eth[1-9][0-9]?")
-_NODE_KEYS = {"kind", "image", "network-mode", "labels", "binds", "exec", "sysctls"}
+_NODE_KEYS = {"kind", "image", "network-mode", "labels", "binds", "exec", "sysctls", "cmd"}
 _PROGRAMS = {"ip", "tc"}
 
 
@@ -53,6 +54,8 @@ class NodeSpec:
         binds: What it sees of the topology's folder.
         exec: Commands that are run in it once its links are there, without a shell.
         sysctls: Kernel settings by dotted name.
+        daemons: Names of the daemons that run in it, in the order of their start: the words of `cmd`, which under
+            containerlab the image's entrypoint (lab/container.py) gets.
     """
 
     name: str
@@ -60,6 +63,7 @@ class NodeSpec:
     binds: tuple[Bind, ...]
     exec: tuple[tuple[str, ...], ...]
     sysctls: tuple[tuple[str, str], ...]
+    daemons: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -187,6 +191,9 @@ def _node(name: str, body: dict[str, object], path: Path) -> NodeSpec:
     for command in commands:
         if command[:1] == () or command[0] not in _PROGRAMS:
             raise TopologyError(f"{path}: {where}: exec takes commands of {' and '.join(sorted(_PROGRAMS))} only")
+    daemons = tuple(shlex.split(str(body.get("cmd") or "")))
+    if unknown := [daemon for daemon in daemons if daemon not in DAEMONS]:
+        raise TopologyError(f"{path}: {where}: cmd: no such daemon: {', '.join(unknown)}; known: {', '.join(DAEMONS)}")
     sysctls = _mapping(body.get("sysctls") or {}, path, f"{where}: sysctls", None)
     return NodeSpec(
         name=name,
@@ -194,6 +201,7 @@ def _node(name: str, body: dict[str, object], path: Path) -> NodeSpec:
         binds=tuple(_bind(text, path, where) for text in _strings(body.get("binds") or [], path, f"{where}: binds")),
         exec=commands,
         sysctls=tuple((key, str(value)) for key, value in sysctls.items()),
+        daemons=daemons,
     )
 
 

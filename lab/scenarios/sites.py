@@ -11,13 +11,13 @@ from typing import Any
 
 from lab.node import Node
 from lab.runner import Lab
+from lab.scenarios.fabric import start_fabric
 from lab.waiting import wait_until
 
 IKEORCH = str(Path(sys.executable).parent / "ikeorch")
 CA_FOLDER = "/var/lib/ikeorch-ca"
 PKI_FOLDER = "/etc/ikeorch/pki"
 GATEWAYS = ("gw-a", "gw-b")
-DAEMONS = ("charon", "prober", "ikeorchd")
 TUNNELS = 4
 READY = 90
 """Seconds for a daemon to answer; it takes two where the machine is not busy with other things."""
@@ -55,12 +55,13 @@ def issue_certificates(lab: Lab, *, tunnels: int = 16) -> None:
 
 
 def start_daemons(lab: Lab) -> None:
-    """Charon, the prober and ikeorchd on both gateways; none waits for another."""
-    for daemon in DAEMONS:
-        for name in GATEWAYS:
+    """The daemons that the topology names: FRR on the leafs, the others on both gateways."""
+    start_fabric(lab)
+    for name in GATEWAYS:
+        for daemon in lab.topology.node(name).daemons:
             lab.node(name).start_daemon(daemon, ready=None)
-    for daemon in DAEMONS:
-        for name in GATEWAYS:
+    for name in GATEWAYS:
+        for daemon in lab.topology.node(name).daemons:
             lab.node(name).wait_ready(daemon, READY)
 
 

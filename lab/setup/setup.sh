@@ -3,6 +3,6 @@
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 "$here/packages.sh" charon-systemd strongswan-swanctl libstrongswan-standard-plugins nftables iproute2 tcpdump \
-    iputils-ping procps util-linux xz-utils
+    iputils-ping procps util-linux xz-utils frr
 "$here/venv.sh" "$1"
 "$here/kernel.sh" "$here/../../.venv/bin/python"
