@@ -6,6 +6,7 @@ from ikeorch.config.loader import load_config
 from ikeorch.core.allocate import Allocations, allocate_missing, wanted_numbers
 from ikeorch.core.desired import CredentialBundle
 from ikeorch.core.spec import GatewaySpec
+from ikeorch.core.units import Seconds
 
 GATEWAY_A = """\
 schema_version: 1
@@ -49,6 +50,7 @@ peers: []
 """
 
 CREDENTIALS = CredentialBundle(
+    expires=Seconds(4e9),
     certificate="CERT",
     ca="CA",
     key_id="ab" * 20,

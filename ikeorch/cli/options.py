@@ -14,6 +14,8 @@ from ikeorch.cli.client import DEFAULT_SOCKET, Client
 F = TypeVar("F", bound=Callable[..., Any])
 DEFAULT_PROBE_SOCKET = "/run/ikeorch/probe.sock"
 DEFAULT_CONFIG = "/etc/ikeorch/ikeorch.yaml"
+ANY_PATH = click.Path(path_type=Path, readable=False)
+"""Whoever opens it says better what is wrong with it."""
 OUTPUTS = ("table", "json", "plain")
 
 

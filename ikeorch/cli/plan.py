@@ -17,14 +17,20 @@ def plan(client: Client, output: str, *, detailed_exitcode: bool) -> int:
     """Show what the daemon would change now, and why.
 
     In a settled gateway that is nothing. Each line begins with + (add), ~ (change), - (remove) or ! (risk).
+    Exits 5 when charon does not answer, 1 when something else could not be seen: the plan is not all of it then.
     """
     view = client.get("/v1/plan")
-    actions = view["actions"]
+    actions, unseen = view["actions"], view["unseen"]
     if output == "json":
         print_json(view)
     elif actions:
         rows = [(each["symbol"], each["action"], each["reason"], each["impact"]) for each in actions]
         print_rows(("", "ACTION", "REASON", "IMPACT"), rows, output)
-    elif output == "table":
+    elif output == "table" and not unseen:
         click.echo("nothing to change: the gateway is as configured")
+    for condition in unseen:
+        click.echo(f"not seen: {condition['code']}: {condition['message']}; {condition['hint']}", err=True)
+    if unseen:
+        codes = {condition["code"] for condition in unseen}
+        return ExitCode.CHARON_UNREACHABLE if "charon-unreachable" in codes else ExitCode.ERROR
     return ExitCode.CHANGES_PENDING if detailed_exitcode and actions else ExitCode.OK

@@ -6,13 +6,17 @@ from pathlib import Path
 
 import click
 
-from ikeorch.cli.options import DEFAULT_PROBE_SOCKET
+from ikeorch.cli.options import ANY_PATH, DEFAULT_PROBE_SOCKET
 from ikeorch.errors import ExitCode
 
 
 @click.command()
 @click.option(
-    "--socket", "probe_socket", type=click.Path(path_type=Path), default=DEFAULT_PROBE_SOCKET, show_default=True
+    "--socket",
+    "probe_socket",
+    type=ANY_PATH,
+    default=DEFAULT_PROBE_SOCKET,
+    show_default=True,
 )
 @click.option("--log-json", is_flag=True, help="One JSON object a line.")
 def probe(probe_socket: Path, *, log_json: bool) -> int:

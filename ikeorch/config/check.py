@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator
-from ipaddress import IPv4Network, IPv6Network
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 
 from ikeorch.config.problems import Location
-from ikeorch.core.kernel_state import IPNetwork
+from ikeorch.core.kernel_state import IPAddress, IPNetwork
 from ikeorch.core.paths import inner_capacity, tunnel_identities, underlay_paths
 from ikeorch.core.spec import GatewaySpec, PeerSpec
 
@@ -77,7 +77,9 @@ def _uplink_addresses(spec: GatewaySpec) -> Iterator[Finding]:
         own.extend((address.ip, (*location, "addresses", i)) for i, address in enumerate(uplink.addresses))
         networks = [address.network for address in uplink.addresses]
         for gateway in uplink.gateways:
-            if not any(gateway in network for network in networks):
+            if any(gateway == address.ip for address in uplink.addresses):
+                yield (*location, "gateway"), f"{gateway} is the uplink's own address", "write the provider's router"
+            elif not any(gateway in network for network in networks):
                 reason = f"{gateway} is in none of the uplink's networks"
                 yield (*location, "gateway"), reason, "write the provider's router on that link"
         if len({gateway.version for gateway in uplink.gateways}) < len(uplink.gateways):
@@ -86,6 +88,9 @@ def _uplink_addresses(spec: GatewaySpec) -> Iterator[Finding]:
         if missing:
             family = " and ".join(f"IPv{version}" for version in sorted(missing))
             yield (*location, "gateway"), f"no gateway for the uplink's {family} addresses", "add it"
+    for value, where in own:
+        assert isinstance(value, IPv4Address | IPv6Address)
+        yield from _no_host(value, where)
     theirs: list[tuple[Hashable, Location]] = list(own)
     for at, peer in enumerate(spec.peers):
         for u, peer_uplink in enumerate(peer.uplinks):
@@ -93,11 +98,18 @@ def _uplink_addresses(spec: GatewaySpec) -> Iterator[Finding]:
                 (address, ("peers", at, "uplinks", u, "addresses", i))
                 for i, address in enumerate(peer_uplink.addresses)
             )
+            for i, address in enumerate(peer_uplink.addresses):
+                yield from _no_host(address, ("peers", at, "uplinks", u, "addresses", i))
     yield from _duplicates(
         theirs,
         lambda value, at: f"the address {value} stands already at {_path(at)}",
         "an underlay address belongs to one uplink of one gateway",
     )
+
+
+def _no_host(address: IPAddress, location: Location) -> Iterator[Finding]:
+    if address.is_multicast or address.is_loopback or address.is_unspecified or address.is_link_local:
+        yield location, f"{address} is no address of a host on the underlay", "write a unicast address"
 
 
 def _peer_alone(spec: GatewaySpec, position: int, peer: PeerSpec) -> Iterator[Finding]:
@@ -173,15 +185,20 @@ def _overlapping_inner(spec: GatewaySpec) -> Iterator[Finding]:
 
 
 def _routing_loops(spec: GatewaySpec) -> Iterator[Finding]:
-    """A prefix behind a tunnel must not cover an address that the tunnel itself runs over."""
-    endpoints = [address.ip for uplink in spec.uplinks for address in uplink.addresses]
+    """Neither a prefix behind a tunnel nor an inner network may cover an address that the tunnel itself runs over."""
+    endpoints: list[IPAddress] = [address.ip for uplink in spec.uplinks for address in uplink.addresses]
     endpoints += [gateway for uplink in spec.uplinks for gateway in uplink.gateways]
     endpoints += [address for peer in spec.peers for uplink in peer.uplinks for address in uplink.addresses]
-    for _, prefix, location in _peer_prefixes(spec):
+    inner = (
+        (network, ("peers", position, "inner", at))
+        for position, peer in enumerate(spec.peers)
+        for at, network in enumerate(peer.inner)
+    )
+    for prefix, location in (*((prefix, location) for _, prefix, location in _peer_prefixes(spec)), *inner):
         inside = next((address for address in endpoints if address in prefix), None)
         if inside is not None:
             reason = f"{prefix} covers the underlay address {inside}: the tunnel would run through itself"
-            yield location, reason, "announce a longer prefix"
+            yield location, reason, "write a longer prefix"
 
 
 def _same_selectors(spec: GatewaySpec) -> Iterator[Finding]:

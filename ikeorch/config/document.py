@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -76,6 +77,8 @@ def parse_document(text: str, source: str) -> Document:
     """
     if len(text) > MAX_BYTES:
         raise InvalidConfigError(source, [Problem(location=(), reason=f"the file is larger than {MAX_BYTES} bytes")])
+    if _flow_depth(text) > MAX_DEPTH * 4:  # the parser's time grows with the square of it
+        raise InvalidConfigError(source, [Problem(location=(), reason=f"nested deeper than {MAX_DEPTH} levels")])
     try:
         root = new_yaml().load(io.StringIO(text))
     except MarkedYAMLError as error:
@@ -97,6 +100,15 @@ def parse_document(text: str, source: str) -> Document:
         raise InvalidConfigError(source, [Problem(location=(), reason=str(error))]) from error
     assert isinstance(data, dict)
     return Document(source, root, data)
+
+
+def _flow_depth(text: str) -> int:
+    """How many brackets and braces are open at once, at most; those in texts and comments count too."""
+    depth = deepest = 0
+    for character in re.findall(r"[][{}]", text):
+        depth = depth + 1 if character in "[{" else max(0, depth - 1)
+        deepest = max(deepest, depth)
+    return deepest
 
 
 class _TooLargeError(ValueError):

@@ -28,6 +28,8 @@ class Code(Enum):
     CREDENTIALS_UNREADABLE = "credentials-unreadable"
     STORE_FAILED = "store-failed"
     CERTIFICATE_LACKS_NAME = "certificate-lacks-name"
+    CERTIFICATE_EXPIRES = "certificate-expires"
+    RESTART_NEEDED = "restart-needed"
     UPLINK_MISSING = "uplink-missing"
     ACTION_FAILED = "action-failed"
     TUNNEL_PENDING = "tunnel-pending"
@@ -52,6 +54,8 @@ _REGISTRY: dict[Code, tuple[Severity, str]] = {
         "make room on its disk; until then new tunnels' numbers are kept in memory only",
     ),
     Code.CERTIFICATE_LACKS_NAME: (Severity.ERROR, "reissue it with more names: ikeorch pki issue --tunnels N"),
+    Code.CERTIFICATE_EXPIRES: (Severity.ERROR, "issue another: ikeorch pki issue; then systemctl reload ikeorchd"),
+    Code.RESTART_NEEDED: (Severity.WARNING, "systemctl restart ikeorchd; no packet is lost"),
     Code.UPLINK_MISSING: (Severity.ERROR, "check the cable, or gateway.uplinks[].interface"),
     Code.ACTION_FAILED: (Severity.ERROR, "it is tried again; see the reason and the daemon's log"),
     Code.TUNNEL_PENDING: (Severity.WARNING, "configure the peer too (ikeorch peer add), and check the underlay path"),

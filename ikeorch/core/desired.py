@@ -61,6 +61,7 @@ class CredentialBundle:
         key_id: hex SHA-1 of the subjectPublicKey, as charon names keys.
         ca_id: short name for this trust anchor's authority in charon.
         names: DNS names (SANs) of the certificate.
+        expires: Unix seconds; of certificate or trust anchor, whichever ends first.
     """
 
     certificate: str
@@ -68,6 +69,7 @@ class CredentialBundle:
     key_id: str
     ca_id: str
     names: frozenset[str]
+    expires: Seconds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,13 +9,15 @@ from enum import Enum
 from ikeorch.core.actual import Actual
 from ikeorch.core.charon_state import ChildSa, IkeSa, IkeState
 from ikeorch.core.conditions import Code, Condition
-from ikeorch.core.desired import Desired, TunnelPlan
+from ikeorch.core.desired import CredentialBundle, Desired, TunnelPlan
 from ikeorch.core.establish import CONFIRM_GONE, Memory
 from ikeorch.core.health import ProbeState, Verdict
 from ikeorch.core.ids import TunnelId
 from ikeorch.core.kernel_state import XfrmInterface
 from ikeorch.core.units import Seconds
 
+EXPIRY_WARNING_DAYS = 10
+"""A third of the life of a certificate (D9)."""
 FIRST_PROBES = Seconds(3.0)
 """Age of a CHILD_SA from which a tunnel that never answered is called down."""
 
@@ -163,6 +165,21 @@ def find_conditions(
             message += f" and {len(missing) - 1} more" if len(missing) > 1 else ""
             found.append(Condition(code=Code.CERTIFICATE_LACKS_NAME, subject="", message=message))
     return found
+
+
+def find_expiry(credentials: CredentialBundle, now: Seconds) -> list[Condition]:
+    """Whether our certificate or the trust anchor ends soon; live tunnels stay all the same (D9).
+
+    Args:
+        credentials: what the files hold.
+        now: Unix seconds.
+    """
+    days = (credentials.expires - now) / 86400
+    if days > EXPIRY_WARNING_DAYS:
+        return []
+    message = f"it ends in {days:.1f} days" if days > 0 else f"it ended {-days:.1f} days ago"
+    message += "; live tunnels stay, none can be established after that"
+    return [Condition(code=Code.CERTIFICATE_EXPIRES, subject="", message=message)]
 
 
 def _reflector_conditions(peer: str, members: list[TunnelStatus]) -> Iterable[Condition]:

@@ -86,7 +86,8 @@ class Api:
         return web.json_response(status_view(result))
 
     async def _plan(self, _: web.Request) -> web.Response:
-        return web.json_response(plan_view(await self._reconciler.plan()))
+        actions, unseen = await self._reconciler.plan()
+        return web.json_response(plan_view(actions, unseen))
 
     async def _reload(self, request: web.Request) -> web.Response:
         _require_operator(request)

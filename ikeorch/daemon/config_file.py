@@ -50,10 +50,10 @@ class ConfigFile:
         """
         async with self._lock:
             before = await asyncio.to_thread(read_config, self.path)
-            text = change(before.text)
+            text = await asyncio.to_thread(change, before.text)
             after = before
             if text != before.text:
-                after = load_config(text, str(self.path))
+                after = await asyncio.to_thread(load_config, text, str(self.path))
                 await asyncio.to_thread(self._write, text)
             self._put_in_force(after)
             return after, text != before.text

@@ -12,6 +12,7 @@ from cryptography.hazmat.primitives import serialization
 from ikeorch.core.desired import CredentialBundle
 from ikeorch.core.secret import Secret
 from ikeorch.core.spec import CredentialsSpec
+from ikeorch.core.units import Seconds
 from ikeorch.errors import IkeorchError
 
 MAX_PEM = 1024 * 1024
@@ -70,6 +71,7 @@ def load_credentials(spec: CredentialsSpec) -> LoadedCredentials:
         key_id=x509.SubjectKeyIdentifier.from_public_key(certificate.public_key()).digest.hex(),
         ca_id="ikeorch-ca-" + hashlib.sha256(ca_pem).hexdigest()[:12],
         names=dns_names,
+        expires=Seconds(min(each.not_valid_after_utc.timestamp() for each in (certificate, ca))),
     )
     return LoadedCredentials(bundle, Secret(key_pem))
 

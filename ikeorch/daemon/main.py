@@ -34,7 +34,7 @@ class Settings:
     Attributes:
         config: the configuration file.
         state: folder of the database and of the guard's saved rules.
-        socket: the API's socket; its folder also holds the lock.
+        socket: the API's socket.
         probe_socket: the prober's.
     """
 
@@ -47,11 +47,13 @@ class Settings:
 def run_daemon(settings: Settings) -> None:
     """Run ikeorchd until SIGTERM or SIGINT.
 
+    Only one may serve its socket, give numbers from its database or drive its charon.
+
     Raises:
         IkeorchError: it cannot start: configuration refused, no permission, or another one runs.
     """
     loaded = read_config(settings.config)
-    with only_one(settings.socket, "ikeorchd"):
+    with only_one("ikeorchd", settings.socket, settings.state, loaded.spec.vici_socket):
         asyncio.run(_run(settings, loaded))
 
 

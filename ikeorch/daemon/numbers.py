@@ -35,6 +35,11 @@ class Numbers:
         self._keep()
         return Allocations({**self._kept, **self._unkept})
 
+    def preview(self, spec: GatewaySpec) -> Allocations:
+        """The same numbers without giving them."""
+        known = {**self._kept, **self._unkept}
+        return Allocations({**known, **allocate_missing(known, wanted_numbers(spec))})
+
     def _keep(self) -> None:
         self.problem = ""
         if not self._unkept:

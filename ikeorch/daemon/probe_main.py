@@ -21,7 +21,7 @@ def run_prober(socket: Path) -> None:
     Raises:
         IkeorchError: another one runs, or there is no permission.
     """
-    with only_one(socket, "ikeorch-probe"):
+    with only_one("ikeorch-probe", socket):
         asyncio.run(_run(socket))
 
 

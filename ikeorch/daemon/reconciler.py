@@ -25,7 +25,13 @@ from ikeorch.core.health import Verdict
 from ikeorch.core.ids import TunnelId
 from ikeorch.core.plan import Action, describe_operation
 from ikeorch.core.spec import GatewaySpec
-from ikeorch.core.status import TunnelStatus, describe_tunnels, find_conditions, interfaces_present
+from ikeorch.core.status import (
+    TunnelStatus,
+    describe_tunnels,
+    find_conditions,
+    find_expiry,
+    interfaces_present,
+)
 from ikeorch.core.units import Seconds
 from ikeorch.daemon.credentials import LoadedCredentials, load_credentials
 from ikeorch.daemon.execute import Executor, Failure
@@ -110,6 +116,7 @@ class Reconciler:
         self, spec: GatewaySpec, *, kernel: KernelPort, charon: CharonPort, prober: ProbePort, store: Store
     ) -> None:
         self._spec = spec
+        self._vici_socket = spec.vici_socket
         self._kernel = kernel
         self._charon = charon
         self._prober = prober
@@ -217,10 +224,15 @@ class Reconciler:
         began = time.monotonic()
         spec = self._spec
         found: list[Condition] = list(self._outside.values())
+        if spec.vici_socket != self._vici_socket:
+            message = f"gateway.vici_socket is {spec.vici_socket} now, {self._vici_socket} is used"
+            found.append(Condition(code=Code.RESTART_NEEDED, subject="", message=message))
         credentials = self._read_credentials(found)
         allocations = self._numbers.allocate(spec)
         if self._numbers.problem:
             found.append(Condition(code=Code.STORE_FAILED, subject="", message=self._numbers.problem))
+        if credentials is not None:
+            found.extend(find_expiry(credentials.bundle, Seconds(time.time())))
         actual = await self._snapshot(spec, allocations, found)
         now = Seconds(time.monotonic())
         if self._prober.problem:
@@ -263,16 +275,16 @@ class Reconciler:
             self.wake("check what was done")
         return result
 
-    async def plan(self) -> tuple[Action, ...]:
-        """What a pass would do now, without doing it."""
+    async def plan(self) -> tuple[tuple[Action, ...], tuple[Condition, ...]]:
+        """What a pass would do now, without doing it, and why it cannot say all of it."""
         found: list[Condition] = []
         credentials = self._read_credentials(found)
         spec = self._spec
-        allocations = self._numbers.allocate(spec)
+        allocations = self._numbers.preview(spec)
         actual = await self._snapshot(spec, allocations, found)
         desired = self._compute(spec, allocations, actual, credentials)
         planned, _ = self._plan(desired, actual, Seconds(time.monotonic()))
-        return planned
+        return planned, tuple(found)
 
     def _plan(self, desired: Desired, actual: Actual, now: Seconds) -> tuple[tuple[Action, ...], Memory]:
         """All actions in order, and what the next pass must remember."""

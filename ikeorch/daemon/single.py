@@ -1,4 +1,4 @@
-"""One process of a kind: a lock file beside its socket (I9)."""
+"""One process of a kind: lock files beside what only one may use (I9)."""
 
 from __future__ import annotations
 
@@ -12,18 +12,26 @@ from ikeorch.errors import IkeorchError, NotPermittedError
 
 
 @contextlib.contextmanager
-def only_one(socket: Path, name: str) -> Iterator[None]:
-    """Hold the lock that makes this the only process that serves a socket.
+def only_one(name: str, *resources: Path) -> Iterator[None]:
+    """Hold the locks that make this the only process that uses some sockets or folders.
 
     Args:
-        socket: the socket; the lock stands beside it.
         name: of the unit, for people.
+        resources: each has its lock beside it.
 
     Raises:
-        NotPermittedError: the lock cannot be made.
-        IkeorchError: another one holds it.
+        NotPermittedError: a lock cannot be made.
+        IkeorchError: another process holds one.
     """
-    path = socket.with_suffix(".lock")
+    with contextlib.ExitStack() as stack:
+        for resource in resources:
+            stack.enter_context(_locked(name, resource))
+        yield
+
+
+@contextlib.contextmanager
+def _locked(name: str, resource: Path) -> Iterator[None]:
+    path = resource.with_name(f"{resource.name}.{name}.lock")
     try:
         path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -36,7 +44,7 @@ def only_one(socket: Path, name: str) -> Iterator[None]:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise IkeorchError(
-                f"another {name} runs here", where=str(path), hint=f"stop it first: systemctl stop {name}"
+                f"another {name} uses {resource}", where=str(path), hint=f"stop it first: systemctl stop {name}"
             ) from None
         yield
     finally:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 from ikeorch import __version__
+from ikeorch.core.conditions import Condition
 from ikeorch.core.plan import Action, describe_operation
 from ikeorch.core.status import TunnelStatus
+from ikeorch.core.units import Seconds
 from ikeorch.daemon.reconciler import PassResult
 
 FORMAT_VERSION = 1
@@ -41,17 +44,19 @@ def status_view(result: PassResult) -> Json:
             }
             for peer in result.spec.peers
         ],
-        "conditions": [
-            {
-                "code": condition.code.value,
-                "severity": condition.severity.value,
-                "subject": condition.subject,
-                "message": condition.message,
-                "hint": condition.hint,
-                "since": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(condition.since)),
-            }
-            for condition in result.conditions
-        ],
+        "conditions": [condition_view(condition) for condition in result.conditions],
+    }
+
+
+def condition_view(condition: Condition) -> Json:
+    """One condition."""
+    return {
+        "code": condition.code.value,
+        "severity": condition.severity.value,
+        "subject": condition.subject,
+        "message": condition.message,
+        "hint": condition.hint,
+        "since": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(condition.since)),
     }
 
 
@@ -94,10 +99,11 @@ def tunnel_view(tunnel: TunnelStatus) -> Json:
     }
 
 
-def plan_view(actions: Iterable[Action]) -> Json:
-    """What a pass would do, in order."""
+def plan_view(actions: Iterable[Action], unseen: Iterable[Condition]) -> Json:
+    """What a pass would do, in order, and what could not be seen, so that the plan is not all of it."""
     return {
         "format_version": FORMAT_VERSION,
+        "unseen": [condition_view(replace(condition, since=Seconds(time.time()))) for condition in unseen],
         "actions": [
             {
                 "symbol": action.symbol.value,

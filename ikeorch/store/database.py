@@ -60,7 +60,11 @@ class Store:
             if version == 0:
                 connection.executescript(f"BEGIN; {_SCHEMA} PRAGMA user_version = {SCHEMA_VERSION}; COMMIT;")
         except (OSError, sqlite3.Error) as error:
-            raise StoreError(f"cannot be opened: {error}", where=str(path), hint="check disk and permissions") from None
+            raise StoreError(
+                f"cannot be opened: {error}",
+                where=str(path),
+                hint="check disk and permissions; a damaged file may be moved away, numbers are then given anew",
+            ) from None
         if version > SCHEMA_VERSION:
             raise StoreError(f"was written by a newer version ({version})", where=str(path), hint="upgrade ikeorch")
         return cls(connection, path)

@@ -357,3 +357,27 @@ async def test_a_change_of_the_guard_by_others_is_noticed(site: Site) -> None:
 
         await eventually(woken)
     watching.cancel()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        ("flush", "chain", "inet", "ikeorch", "forward"),
+        ("flush", "table", "inet", "ikeorch"),
+        ("insert", "rule", "inet", "ikeorch", "to_underlay", "accept"),
+        ("add", "chain", "inet", "ikeorch", "forward", "{ policy accept; }"),
+        ("add", "chain", "inet", "ikeorch", "other"),
+    ],
+    ids=" ".join,
+)
+async def test_rules_that_somebody_changed_are_put_back(site: Site, change: tuple[str, ...]) -> None:
+    """Nothing passes in clear for longer than the loop takes to look."""
+    await site.adapter.ensure(FILLED)
+    before = run("nft", "-s", "list", "table", "inet", "ikeorch")
+    site.passes("up0", "leaf0", "udp", V4["leaf0"])  # counters do not count
+    assert (await site.adapter.snapshot()).objects[FILLED.key] == FILLED
+    run("nft", *change)
+    assert (await site.adapter.snapshot()).objects[FILLED.key] != FILLED
+    await site.adapter.ensure(FILLED)
+    assert (await site.adapter.snapshot()).objects[FILLED.key] == FILLED
+    assert run("nft", "-s", "list", "table", "inet", "ikeorch") == before

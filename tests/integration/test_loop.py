@@ -9,7 +9,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -383,3 +383,39 @@ async def test_without_the_prober_no_tunnel_moves(world: World) -> None:
     result = await world.passes(2)
     assert members(world) == [3, 3]
     assert [condition.code.value for condition in result.conditions] == ["prober-unreachable"]
+
+
+async def test_a_plan_says_what_it_could_not_see(world: World) -> None:
+    """It gives no numbers away, and does not call a gateway settled that it cannot see."""
+    await up(world)
+    await world.charon.stop()
+    view = await asyncio.to_thread(world.client.get, "/v1/plan")
+    assert view["actions"] == []
+    assert [condition["code"] for condition in view["unseen"]] == ["charon-unreachable"]
+
+
+async def test_a_certificate_that_ends_soon_is_a_condition(world: World) -> None:
+    """Loud and early, and nothing is torn down."""
+    await up(world)
+    soon = datetime.now(UTC) - timedelta(days=21)
+    signer = create_ca(CaProfile(name="test CA"), new_key(), serial=new_serial(), now=soon)
+    key = new_key()
+    certificate = issue_gateway(
+        GatewayProfile(identity="gw-a.dc.example"), key.public_key(), signer, serial=new_serial(), now=soon
+    )
+    save_gateway(world.config.parent, "gw-a", GatewayCredentials(certificate=certificate, key=key), signer.certificate)
+    result = await world.passes(2)
+    messages = {condition.code.value: condition.message for condition in result.conditions}
+    assert "it ends in 9.0 days" in messages["certificate-expires"]
+    assert members(world) == [4, 4]
+
+
+async def test_another_charon_needs_a_restart_and_says_so(world: World) -> None:
+    """The socket of a running daemon is not changed under it."""
+    await world.passes()
+    text = world.config.read_text()
+    world.config.write_text(text.replace("prefixes:", "vici_socket: /run/other.vici\n  prefixes:", 1))
+    await asyncio.to_thread(world.client.request, "POST", "/v1/reload", {})
+    result = await world.passes()
+    messages = {condition.code.value: condition.message for condition in result.conditions}
+    assert "/run/other.vici now" in messages["restart-needed"]

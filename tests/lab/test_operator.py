@@ -81,12 +81,17 @@ def test_another_user_may_not(lab: Lab) -> None:
 
 
 def test_a_second_daemon_is_refused(lab: Lab) -> None:
-    """One writer (I9): it says who is there, and the first is not disturbed."""
+    """Whatever its socket is called: it would use the same numbers and the same charon."""
     a = lab.node("gw-a")
-    result = ikeorch(a, "daemon", check=False)
-    assert result.returncode == 1
-    assert "another ikeorchd runs here; stop it first" in result.stderr
-    assert ikeorch(a, "status").returncode == 0
+    command = [IKEORCH, "daemon", "--socket", "/run/other/api.sock"]
+    second = a.run(command, check=False, timeout=20)
+    assert second.returncode == 1
+    assert "another ikeorchd uses /var/lib/ikeorch" in second.stderr
+    third = a.run([*command, "--state", "/var/lib/other"], check=False, timeout=20)
+    assert third.returncode == 1
+    assert "another ikeorchd uses /run/charon.vici" in third.stderr
+    assert "systemctl stop ikeorchd" in third.stderr
+    wait_carrying(lab)
 
 
 def test_a_broken_file_stays_out_of_force(lab: Lab) -> None:

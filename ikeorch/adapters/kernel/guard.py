@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import hashlib
 import json
 import os
 import re
@@ -118,13 +119,18 @@ async def read_guard(saved: Path) -> Guard | None:
     Raises:
         KernelError: nft is missing or fails.
     """
+    listing = await _list_table()
+    found = parse_sets(listing) if listing is not None else None
+    if listing is None or found is None:
+        return None
+    text = await asyncio.to_thread(_read, saved)
+    return replace(found, saved=text == _boot_file(found, fingerprint(listing)))
+
+
+async def _list_table() -> str | None:
     code, output, error = await _nft("-j", "list", "table", *TABLE.split())
     if code == 0:
-        found = parse_sets(output)
-        if found is None:
-            return None
-        text = await asyncio.to_thread(_read, saved)
-        return replace(found, saved=text == template() + render_elements(found))
+        return output
     if "No such file" in error:
         return None
     raise _failed(error)
@@ -133,7 +139,8 @@ async def read_guard(saved: Path) -> Guard | None:
 async def put_guard(guard: Guard, saved: Path) -> None:
     """Fill the sets in one transaction and save it all for the next boot.
 
-    The table is made anew in the same transaction where it is missing, or where the saved rules are of another version.
+    The table is made anew in the same transaction where it is missing, or where its rules are not the saved ones:
+    somebody changed them, or they are of another version.
 
     Args:
         guard: members of the sets.
@@ -143,13 +150,48 @@ async def put_guard(guard: Guard, saved: Path) -> None:
         KernelError: nft refuses, or the file cannot be written.
     """
     elements = render_elements(guard)
-    rules = template()
-    outdated = not (await asyncio.to_thread(_read, saved)).startswith(rules)
-    anew = outdated or await read_guard(saved) is None
-    code, _, error = await _nft("-f", "-", text=rules + elements if anew else elements)
+    before = await _list_table()
+    text = await asyncio.to_thread(_read, saved)
+    kept = before is not None and text.startswith(_head(fingerprint(before)))
+    code, _, error = await _nft("-f", "-", text=elements if kept else template() + elements)
     if code != 0:
         raise _failed(error)
-    await asyncio.to_thread(_save, saved, rules + elements)
+    after = await _list_table()
+    if after is None:
+        raise KernelError(f"nft's table {TABLE} went away while it was filled")
+    await asyncio.to_thread(_save, saved, _boot_file(guard, fingerprint(after)))
+
+
+def fingerprint(listing: str) -> str:
+    """What the rules of ``nft -j list table`` are, whoever made them: chains and rules without their counts.
+
+    Raises:
+        KernelError: the listing is not what nft prints.
+    """
+    try:
+        entries = [entry for entry in json.loads(listing)["nftables"] if "chain" in entry or "rule" in entry]
+    except (ValueError, KeyError, TypeError) as error:
+        raise KernelError(f"nft's listing of {TABLE} cannot be read ({error!r})") from None
+    return hashlib.sha256(json.dumps(_without_counts(entries), sort_keys=True).encode()).hexdigest()
+
+
+def _without_counts(value: Any) -> Any:  # noqa: ANN401 - nft's JSON
+    if isinstance(value, dict):
+        return {
+            key: _without_counts(inner) for key, inner in value.items() if key not in {"handle", "packets", "bytes"}
+        }
+    if isinstance(value, list):
+        return [_without_counts(inner) for inner in value]
+    return value
+
+
+def _head(rules: str) -> str:
+    """The beginning of the boot file: our rules, and what the kernel showed when it had taken them."""
+    return f"# Rules as nft lists them: {rules}\n{template()}"
+
+
+def _boot_file(guard: Guard, rules: str) -> str:
+    return _head(rules) + render_elements(guard)
 
 
 def _read(path: Path) -> str:

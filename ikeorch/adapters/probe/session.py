@@ -177,7 +177,7 @@ class Session:
                 packet, ancillary, _, _ = self._sender.recvmsg(sockets.RECEIVE_SIZE, sockets.ANCILLARY_SIZE)
             except OSError:
                 break
-            reply = decode_reply(packet)
+            reply = decode_reply(packet) if sockets.hop_limit(ancillary) == sockets.DIRECT else None
             if reply is None or reply.reflector != self.target.peer:
                 continue
             arrived = time.monotonic() - sockets.waited(ancillary)
@@ -212,7 +212,7 @@ class Session:
             except OSError:
                 return
             received = ntp_timestamp(time.time() - sockets.waited(ancillary))
-            probe = decode_probe(packet)
+            probe = decode_probe(packet) if sockets.hop_limit(ancillary) == sockets.DIRECT else None
             if probe is None:
                 continue
             if probe.sender != self.target.peer:

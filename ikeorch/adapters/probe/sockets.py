@@ -17,6 +17,8 @@ from ikeorch.core.kernel_state import IPAddress
 RECEIVE_SIZE = 2048
 ANCILLARY_SIZE = 256
 LONGEST_WAIT = 10.0
+DIRECT = 255
+"""Hop limit of a packet that no router has forwarded, so that only the peer gateway itself can have sent it."""
 SO_TIMESTAMPNS = 35
 """asm-generic/socket.h; with it the kernel tells when a packet arrived, whenever we come to read it."""
 IP_RECVTTL = 12
@@ -50,11 +52,8 @@ def open_reflector(interface: str, local: IPAddress) -> socket.socket:
     """
     with contextlib.ExitStack() as stack:
         reflector = stack.enter_context(_bound(interface, local, socket.SOCK_DGRAM, 0))
-        if local.version == 4:
-            reflector.setsockopt(socket.IPPROTO_IP, IP_RECVTTL, 1)
-        else:
+        if local.version == 6:
             reflector.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-            reflector.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_RECVHOPLIMIT, 1)
         reflector.bind(("", PORT))
         stack.pop_all()
     return reflector
@@ -89,10 +88,22 @@ def _bound(interface: str, local: IPAddress, kind: int, protocol: int) -> socket
     try:
         opened.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, interface.encode() + b"\0")
         opened.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
+        if kind == socket.SOCK_DGRAM:
+            _show_hop_limit(opened, family)
     except BaseException:
         opened.close()
         raise
     return opened
+
+
+def _show_hop_limit(opened: socket.socket, family: int) -> None:
+    """Send with the highest hop limit, and be told the one of each packet that arrives (RFC 5082)."""
+    if family == socket.AF_INET:
+        opened.setsockopt(socket.IPPROTO_IP, socket.IP_TTL, DIRECT)
+        opened.setsockopt(socket.IPPROTO_IP, IP_RECVTTL, 1)
+    else:
+        opened.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_UNICAST_HOPS, DIRECT)
+        opened.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_RECVHOPLIMIT, 1)
 
 
 def waited(ancillary: list[tuple[int, int, bytes]]) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import time
 from pathlib import Path
 
 import pytest
@@ -59,6 +60,10 @@ BROKEN = [
     ("[10.2.0.0/16", "[10.1.128.0/17", 21, "overlaps 10.1.0.0/16 of site 'dc-a'"),
     ("[10.2.0.0/16", "[198.51.0.0/16", 21, "the tunnel would run through itself"),
     ("10.255.1.0/27", "10.1.2.0/27", 20, "overlaps 10.1.0.0/16"),
+    ("10.255.1.0/27", "198.51.100.0/27", 20, "the tunnel would run through itself"),
+    ("[198.51.101.1]", "[224.0.0.5]", 19, "is no address of a host"),
+    ("[198.51.101.1]", "[127.0.0.1]", 19, "is no address of a host"),
+    ("gateway: 192.0.2.254", "gateway: 192.0.2.1", 9, "is the uplink's own address"),
     ("name: gw-b", "name: gw-a", 15, "this gateway's own name"),
     ("name: gw-b", "name: GW_B", 15, "refused"),
     ("site: dc-b", "site: dc-a", 16, "our own site"),
@@ -87,6 +92,14 @@ def test_all_faults_are_reported_at_once() -> None:
     """Three faults, three lines, in the file's order."""
     text = GATEWAY_A.replace("192.0.2.1/24", "x").replace("50G", "50").replace("asn: 65020", "asn: zero")
     assert [entry.split(":")[1] for entry in problems(text)] == ["9", "18", "22"]
+
+
+@pytest.mark.parametrize("brackets", ["[" * 5000, "{" * 5000, "[{" * 3000, "[" * 5000 + "]" * 5000])
+def test_deep_nesting_costs_no_time(brackets: str) -> None:
+    """The parser's would grow with the square of it."""
+    began = time.process_time()
+    assert any("nested deeper" in text for text in problems(GATEWAY_A.replace("[10.2.0.0/16, ", brackets, 1)))
+    assert time.process_time() - began < 1
 
 
 SECOND_PEER = """\

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import os
+import socket
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from ipaddress import ip_address
@@ -14,7 +15,7 @@ import pytest
 
 from ikeorch.adapters.probe.prober import Prober
 from ikeorch.adapters.probe.session import ProbeTarget
-from ikeorch.adapters.probe.stamp import Sender
+from ikeorch.adapters.probe.stamp import PORT, Probe, Sender, encode_probe
 from ikeorch.core.health import Verdict
 from ikeorch.core.ids import TunnelId
 from ikeorch.core.units import Seconds
@@ -127,3 +128,24 @@ async def test_changing_targets_leaks_no_socket(prober: tuple[Prober, list[Tunne
         assert descriptors() - before <= 6
     finally:
         gc.enable()
+
+
+@pytest.mark.parametrize("hops", [64, 254])
+async def test_a_packet_that_was_forwarded_is_no_probe(prober: tuple[Prober, list[TunnelId]], hops: int) -> None:
+    """A host of the peer's site cannot make a tunnel look crossed: only the gateway's own packets arrive with 255."""
+    running, _ = prober
+    running.set_targets({TUNNEL: LOOP})
+    await rounds(running, 5)
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as host:
+        host.connect(("127.0.0.1", PORT))
+        packet = encode_probe(Probe(sequence=1, timestamp=0, sender=Sender("evil", 9)))
+        host.setsockopt(socket.IPPROTO_IP, socket.IP_TTL, hops)
+        for _ in range(10):
+            host.send(packet)
+        await rounds(running, 5)
+        assert running.states()[TUNNEL].verdict is Verdict.UP
+        host.setsockopt(socket.IPPROTO_IP, socket.IP_TTL, 255)
+        host.send(packet)
+        await rounds(running, 1)
+        assert running.states()[TUNNEL].mispaired in {"evil/9", ""}
+        assert running.states()[TUNNEL].verdict is Verdict.DOWN
