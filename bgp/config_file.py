@@ -9,14 +9,95 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from bgp.errors import ConfigurationRefusedError
 from bgp.grammar import clean_text
 
+PAUSE = 5.0
+"""Seconds until a file that could not be put in place is tried again."""
 DEADLINE = 30.0
 """Seconds for ExaBGP's own check; it takes about half of one."""
+
+
+class ConfigFile:
+    """The file, what should stand in it, and whether ExaBGP has read it.
+
+    Args:
+        path: the file.
+        validate: command line of ExaBGP's check, to which the file's name is added; empty for none.
+        environment: of that command; None for this process's.
+        on_change: told in a few words about problems and their end.
+        wake: set when the file was put in place.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        *,
+        validate: Sequence[str],
+        environment: Mapping[str, str] | None,
+        on_change: Callable[[str], None],
+        wake: asyncio.Event,
+    ) -> None:
+        self._path = path
+        self._validate = validate
+        self._environment = environment
+        self._on_change = on_change
+        self._wake = wake
+        self._wanted: str | None = None
+        self._standing: str | None = None
+        self._changed = asyncio.Event()
+        self._file_problem = ""
+        self._reload_problem = ""
+        self.reload_due = False
+        """ExaBGP has to read the file once more."""
+
+    @property
+    def in_place(self) -> bool:
+        """The file holds what it should."""
+        return self._wanted is not None and self._standing == self._wanted
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """Why ExaBGP does not run with what it should."""
+        return tuple(problem for problem in (self._file_problem, self._reload_problem) if problem)
+
+    def want(self, text: str) -> None:
+        """Set what should stand in the file."""
+        if text != self._wanted:
+            self._wanted = text
+            self._changed.set()
+
+    def note(self, *, file_problem: str | None = None, reload_problem: str | None = None) -> None:
+        """Note a problem, "" for its end."""
+        before = self.problems
+        self._file_problem = self._file_problem if file_problem is None else file_problem
+        self._reload_problem = self._reload_problem if reload_problem is None else reload_problem
+        if before != self.problems:
+            self._on_change("; ".join(self.problems) or "the configuration of ExaBGP is in force")
+
+    async def keep(self) -> None:
+        """Put the file in place whenever what should stand in it changes, for ever."""
+        while True:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(PAUSE if self._file_problem else None):
+                    await self._changed.wait()
+            self._changed.clear()
+            text = self._wanted
+            assert text is not None
+            try:
+                changed = await put_configuration(
+                    self._path, text, validate=self._validate, environment=self._environment
+                )
+            except ConfigurationRefusedError as error:
+                self.note(file_problem=str(error))
+                continue
+            self._standing = text
+            self.reload_due |= changed
+            self.note(file_problem="")
+            self._wake.set()
 
 
 async def put_configuration(

@@ -22,7 +22,7 @@ def render_configuration(neighbors: Iterable[Neighbor], shim: Sequence[str]) -> 
         shim: command line of the API process, its program by absolute path.
 
     Raises:
-        ValueError: a word of the command that ExaBGP's tokeniser would read otherwise, or two neighbours at one address.
+        ValueError: a word of the command that ExaBGP's tokeniser would split, or two neighbours at one address.
     """
     for word in shim:
         if not _WORD.fullmatch(word):

@@ -1,7 +1,8 @@
 """One conversation with the shim: commands out, answers and events in, each answer matched to its command by order.
 
-Answers carry no number. Whatever makes their order doubtful ends the conversation: a command without an answer in time,
-an answer that nobody awaits, text where none belongs. The shim then brings the pipe to a known point and connects again.
+Answers carry no number. Whatever makes their order doubtful ends the conversation: a command without an answer in
+time, an answer that nobody awaits, text where none belongs. The shim then brings the pipe to a known point and connects
+again.
 """
 
 from __future__ import annotations

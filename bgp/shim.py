@@ -10,8 +10,8 @@ the worker in place until ExaBGP has started another pair.
 
 With nobody connected, events are kept: per neighbour the last state, the last "down" and the last NOTIFICATION. Whoever
 connects is told these first. Answers carry no number, so before each connection the pipe is brought to a known point:
-``reset`` drops the commands that ExaBGP has read but not done, ``version`` is answered at once, and what comes before its
-answer, but for events, belonged to an earlier conversation and is dropped.
+``reset`` drops the commands that ExaBGP has read but not done, ``version`` is answered at once, and what comes before
+its answer, but for events, belonged to an earlier conversation and is dropped.
 
 Wire towards ikeorchd, lines both ways: ``ikeorch-shim 1``, the remembered events, ``ikeorch-shim ready``, then ExaBGP's
 lines as they come; the other way only whole ASCII lines go on to ExaBGP.

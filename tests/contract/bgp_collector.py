@@ -1,7 +1,7 @@
 """A BGP peer for tests: takes sessions, answers OPEN and KEEPALIVE, decodes and counts UPDATEs.
 
-Written from RFC 4271, 4760, 4724 and 4360, and knows only what the tests look at: unicast prefixes, next hops and the raw
-extended communities. It never announces anything.
+Written from RFC 4271, 4760, 4724 and 4360, and knows only what the tests look at: unicast prefixes, next hops and the
+raw extended communities. It never announces anything.
 """
 
 from __future__ import annotations
