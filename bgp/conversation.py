@@ -149,8 +149,8 @@ class Conversation:
 
     async def _send_ends_of_rib(self) -> None:
         for address, peer in self._peers.wished:
-            if peer.end_of_rib_due and peer.progress.state is SessionState.UP and peer.rib.settled:
-                peer.end_of_rib_due = False
+            if peer.end_of_rib_due:
+                peer.ended_rib = True
                 # Refused when the session has just gone; its next "up" asks again.
                 await self._link.ask(render_end_of_rib(address))
 

@@ -21,14 +21,14 @@ class Peer:
         neighbor: as wished, None for one that only ExaBGP knows.
         progress: its session.
         rib: its routes.
-        end_of_rib_due: the peer waits for an End-of-RIB marker.
+        ended_rib: the End-of-RIB marker was sent in this session, or nobody waits for one.
     """
 
     def __init__(self) -> None:
         self.neighbor: Neighbor | None = None
         self.progress = Progress()
         self.rib = Rib()
-        self.end_of_rib_due = False
+        self.ended_rib = True
         self._offers: tuple[Advertisement, ...] = ()
 
     def wish(self, neighbor: Neighbor, offers: tuple[Advertisement, ...]) -> None:
@@ -43,9 +43,20 @@ class Peer:
             replay: tell all routes again.
         """
         self._want()
-        self.end_of_rib_due = self.neighbor is not None and self.neighbor.graceful_restart is not None
+        self.ended_rib = False
         if replay:
             self.rib.replay()
+
+    @property
+    def end_of_rib_due(self) -> bool:
+        """The peer waits for an End-of-RIB marker, and ExaBGP has all routes that come before it."""
+        return (
+            not self.ended_rib
+            and self.neighbor is not None
+            and self.neighbor.graceful_restart is not None
+            and self.progress.state is SessionState.UP
+            and self.rib.settled
+        )
 
     def session(self, neighbor: Neighbor, trouble: str, problems: Sequence[str]) -> Session:
         """How it is shown.
