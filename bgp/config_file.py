@@ -17,6 +17,8 @@ from bgp.grammar import clean_text
 
 PAUSE = 5.0
 """Seconds until a file that could not be put in place is tried again."""
+WORDS_LIMIT = 800
+"""Characters of what the check said that are passed on, from its end."""
 DEADLINE = 30.0
 """Seconds for ExaBGP's own check; it takes about half of one."""
 
@@ -156,7 +158,7 @@ async def _check(command: Sequence[str], environment: Mapping[str, str] | None, 
                 process.kill()
             await process.wait()
     if process.returncode != 0:
-        words = clean_text(said.decode("ascii", errors="replace")[-800:])
+        words = clean_text(said.decode("ascii", errors="replace")[-WORDS_LIMIT:], WORDS_LIMIT)
         raise ConfigurationRefusedError(f"ExaBGP would not take the configuration: {words}", where=str(path))
 
 

@@ -150,11 +150,10 @@ def _line(text: str) -> bytes:
     return line + b"\n"
 
 
-def clean_text(text: str) -> str:
-    """One printable line of at most TEXT_LIMIT characters."""
-    return " ".join("".join(char if char.isprintable() else " " for char in text[: 4 * TEXT_LIMIT]).split())[
-        :TEXT_LIMIT
-    ]
+def clean_text(text: str, limit: int = TEXT_LIMIT) -> str:
+    """One printable line of at most so many characters."""
+    printable = "".join(char if char.isprintable() else " " for char in text[: 4 * limit])
+    return " ".join(printable.split())[:limit]
 
 
 def parse_line(raw: bytes) -> Line:

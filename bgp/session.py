@@ -9,6 +9,8 @@ from bgp.advertisement import Advertisement, IPAddress, Neighbor
 from bgp.grammar import NeighborInForce, NotificationEvent, PeerState, StateEvent
 
 NOT_YET = "no connection yet"
+LOST = "the TCP connection was refused or lost"
+"""ExaBGP says "closing connection" to both."""
 
 
 class SessionState(Enum):
@@ -81,7 +83,7 @@ class Progress:
                 self._move(SessionState.DOWN, event.at)
                 # "notification sent (2,2)" only repeats what the notification itself said in words.
                 if event.reason and not (event.reason.startswith("notification ") and "NOTIFICATION" in self.reason):
-                    self.reason = event.reason
+                    self.reason = LOST if event.reason == "closing connection" else event.reason
         return False
 
     def shown(self, entry: NeighborInForce, now: float) -> bool:
