@@ -19,6 +19,7 @@ lines as they come; the other way only whole ASCII lines go on to ExaBGP.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import select
@@ -246,7 +247,8 @@ def guard(worker: Callable[[], None]) -> None:
 
     def end(_signal: int, _frame: object) -> None:
         if child:
-            os.kill(child, signal.SIGTERM)
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(child, signal.SIGTERM)
         os._exit(0)
 
     while True:
