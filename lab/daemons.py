@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 
+from bgp.process import environment, server_command
+
 RESTART_SECONDS = 1.0
 """Seconds from a daemon's end to its restart (RestartSec= of the units)."""
 
@@ -19,7 +21,7 @@ class DaemonSpec:
     Attributes:
         name: Its name in the lab.
         argv: Program and arguments.
-        socket: A unix socket in the node that answers when the daemon is ready.
+        socket: A unix socket in the node that answers when the daemon is ready; "" for one that has none.
         env: Variables beside the node's own.
         restart_after: Seconds from its end to its restart, None for a daemon that stays dead.
         runtime_folder: A folder below /run that is made before it starts (RuntimeDirectory= of its unit).
@@ -86,6 +88,13 @@ DAEMONS: Mapping[str, DaemonSpec] = MappingProxyType(
                 name="ikeorchd",
                 argv=(f"{_BIN}/ikeorch", "daemon", "--config", "/etc/ikeorch/ikeorch.yaml"),
                 socket="/run/ikeorch/api.sock",
+            ),
+            DaemonSpec(
+                name="exabgp",
+                argv=server_command(Path("/run/ikeorch/exabgp.conf"), exabgp=f"{_BIN}/exabgp"),
+                socket="",
+                # as root: another user may not be able to read a checkout in somebody's home
+                env=MappingProxyType(environment(user="root")),
             ),
             _frr("zebra"),
             _frr("bgpd"),

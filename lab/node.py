@@ -306,6 +306,8 @@ class Node:
             LabError: It does not within the time; the text holds the end of its log.
         """
         spec = DAEMONS[daemon] if isinstance(daemon, str) else daemon
+        if not spec.socket:
+            return
         try:
             wait_until(lambda: self.answers(spec.socket), f"{self.name}: {spec.name} is ready", timeout)
         except LabError as error:

@@ -12,6 +12,7 @@ from ikeorch import __version__
 from ikeorch.errors import ExitCode, IkeorchError
 
 _COMMANDS: dict[str, tuple[str, str]] = {
+    "bgp": ("ikeorch.cli.bgp:bgp", "Show the sessions with the fabric and what it was told."),
     "config": ("ikeorch.cli.config:config", "Check the configuration."),
     "daemon": ("ikeorch.cli.daemon:daemon", "Run ikeorchd in the foreground."),
     "lab": ("ikeorch.cli.lab:lab", "Run the lab: whole sites on this machine."),

@@ -42,6 +42,9 @@ def show(view: Json, output: str) -> None:
     elif output == "table":
         click.echo("no tunnels are configured; add some: ikeorch tunnel add PEER --count N")
     if output == "table":
+        for neighbor in view["fabric"]["neighbors"]:
+            told = ", ".join(f"{route['prefix']} {route['capacity']}" for route in neighbor["routes"]) or "nothing"
+            click.echo(f"fabric {neighbor['address']} AS{neighbor['asn']} {neighbor['state']}: told {told}")
         for condition in view["conditions"]:
             subject = f" {condition['subject']}" if condition["subject"] else ""
             head = f"{condition['severity']}: {condition['code']}{subject}"

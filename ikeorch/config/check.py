@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator
+from fractions import Fraction
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 
 from ikeorch.config.problems import Location
+from ikeorch.core.allocate import offering_peers
+from ikeorch.core.fabric import BANDWIDTH_LIMIT, scaled
 from ikeorch.core.kernel_state import IPAddress, IPNetwork
 from ikeorch.core.paths import inner_capacity, tunnel_identities, underlay_paths
 from ikeorch.core.spec import GatewaySpec, PeerSpec
+from ikeorch.core.units import BitsPerSecond, format_rate
 
 Finding = tuple[Location, str, str]
 """Location, reason, hint."""
@@ -24,6 +28,7 @@ def find_conflicts(spec: GatewaySpec) -> Iterator[Finding]:
     yield from _overlapping_inner(spec)
     yield from _routing_loops(spec)
     yield from _same_selectors(spec)
+    yield from _fabric(spec)
 
 
 def find_warnings(spec: GatewaySpec) -> Iterator[Finding]:
@@ -217,3 +222,26 @@ def _same_selectors(spec: GatewaySpec) -> Iterator[Finding]:
         lambda _, at: f"two tunnels have one address pair and one identity pair, see {_path(at)}",
         "the peer could not tell them apart; give each its own identities or addresses",
     )
+
+
+def _fabric(spec: GatewaySpec) -> Iterator[Finding]:
+    """Each leaf once, and a scale that keeps every link bandwidth below what FRR can hold (2**32 bytes/s)."""
+    neighbors: list[tuple[Hashable, Location]] = [
+        (neighbor.address, ("fabric", "neighbors", at, "address")) for at, neighbor in enumerate(spec.fabric.neighbors)
+    ]
+    yield from _duplicates(neighbors, lambda value, at: f"{value} stands already at {_path(at)}", "name each leaf once")
+    own = {address.ip for uplink in spec.uplinks for address in uplink.addresses}
+    for at, neighbor in enumerate(spec.fabric.neighbors):
+        location: Location = ("fabric", "neighbors", at, "address")
+        if neighbor.address in own:
+            yield location, f"{neighbor.address} is this gateway's own address", "write the leaf's"
+        yield from _no_host(neighbor.address, location)
+    if not spec.fabric.neighbors:
+        return
+    capacities = {peer.name: peer.tunnels.capacity * peer.tunnels.count for peer in spec.peers}
+    totals = {sum(capacities[name] for name in peers) for _, peers in offering_peers(spec).values()}
+    largest = max(totals, default=0)
+    if scaled(largest, spec.fabric.bandwidth_scale) >= BANDWIDTH_LIMIT:
+        fitting = -(-Fraction(largest, 8) // (BANDWIDTH_LIMIT - 1))
+        reason = f"the tunnels' {format_rate(BitsPerSecond(largest))} exceed what link bandwidth holds at this scale"
+        yield ("fabric", "bandwidth_scale"), reason, f"write 1/{fitting} or less, the same on all gateways"

@@ -11,15 +11,18 @@ from pydantic_core import ErrorDetails
 from ikeorch.config.check import find_conflicts, find_warnings
 from ikeorch.config.document import MAX_BYTES, Document, parse_document
 from ikeorch.config.problems import InvalidConfigError, Location, Problem
-from ikeorch.config.schema import File, PeerSection, TunnelsSection
+from ikeorch.config.schema import FabricSection, File, PeerSection, TunnelsSection
 from ikeorch.core.spec import (
     CredentialsSpec,
+    FabricNeighbor,
+    FabricSpec,
     GatewaySpec,
     Initiate,
     PeerSpec,
     PeerUplinkSpec,
     TunnelsSpec,
     UplinkSpec,
+    WhenUnreachable,
 )
 from ikeorch.core.suites import DEFAULT_SUITE, Suite
 from ikeorch.core.units import BitsPerSecond, Seconds
@@ -162,6 +165,20 @@ def _build(file: File) -> GatewaySpec:
         ),
         vici_socket=Path(gateway.vici_socket),
         peers=tuple(_build_peer(peer, suites[peer.tunnels.suite]) for peer in file.peers),
+        fabric=_build_fabric(file.fabric),
+    )
+
+
+def _build_fabric(fabric: FabricSection) -> FabricSpec:
+    alone = WhenUnreachable.KEEP if fabric.gateways_in_site == 1 else WhenUnreachable.WITHDRAW
+    return FabricSpec(
+        neighbors=tuple(
+            FabricNeighbor(address=neighbor.address, asn=neighbor.asn, transitive=neighbor.transitive)
+            for neighbor in fabric.neighbors
+        ),
+        gateways_in_site=fabric.gateways_in_site,
+        when_unreachable=WhenUnreachable(fabric.when_unreachable) if fabric.when_unreachable else alone,
+        bandwidth_scale=fabric.bandwidth_scale,
     )
 
 

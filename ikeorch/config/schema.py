@@ -6,6 +6,8 @@ key is refused: a misspelt option must never be silently nothing.
 
 from __future__ import annotations
 
+import re
+from fractions import Fraction
 from ipaddress import IPv4Address, ip_address, ip_interface, ip_network
 from typing import Annotated, Literal
 
@@ -64,6 +66,13 @@ def _switch(value: object) -> bool:
     raise ValueError(f"{value!r} is neither yes nor no")
 
 
+def _scale(value: object) -> Fraction:
+    match = re.fullmatch(r"1(?:/([1-9][0-9]{0,8}))?", str(value)) if isinstance(value, str | int) else None
+    if match is None:
+        raise ValueError(f"{value!r} is no scale; write 1, or a fraction like 1/8")
+    return Fraction(1, int(match[1] or 1))
+
+
 Name = Annotated[StrictStr, Field(pattern=f"^{NAME_PATTERN}$", description="a DNS label, lower case, at most 32")]
 DnsName = Annotated[
     StrictStr,
@@ -78,6 +87,7 @@ Rate = Annotated[int, BeforeValidator(parse_rate)]
 Duration = Annotated[float, BeforeValidator(parse_duration)]
 Switch = Annotated[bool, BeforeValidator(_switch)]
 SuiteText = Annotated[Suite, BeforeValidator(lambda value: parse_suite(_text(value)))]
+Scale = Annotated[Fraction, BeforeValidator(_scale)]
 Asn = Annotated[StrictInt, Field(ge=1, le=4294967294)]
 AbsolutePath = Annotated[StrictStr, Field(pattern=r"^/[^\x00-\x1f]{1,254}$")]
 
@@ -167,6 +177,23 @@ class PeerSection(Section):
     tunnels: TunnelsSection = TunnelsSection()
 
 
+class NeighborSection(Section):
+    """``fabric.neighbors[]``: a leaf router."""
+
+    address: Address
+    asn: Asn
+    transitive: Switch = False
+
+
+class FabricSection(Section):
+    """``fabric``."""
+
+    neighbors: Annotated[list[NeighborSection], Field(max_length=64)] = []
+    gateways_in_site: Annotated[StrictInt, Field(ge=1, le=64)] = 1
+    when_unreachable: Literal["keep", "withdraw"] | None = None
+    bandwidth_scale: Scale = Fraction(1)
+
+
 class File(Section):
     """The whole file."""
 
@@ -174,3 +201,4 @@ class File(Section):
     gateway: GatewaySection
     suites: dict[Name, SuiteText] = {}
     peers: Annotated[list[PeerSection], Field(max_length=256)] = []
+    fabric: FabricSection = FabricSection()

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ikeorch.core.charon_state import CharonState, IkeSa
+from ikeorch.core.fabric_state import FabricState
 from ikeorch.core.ids import TunnelId
 from ikeorch.core.kernel_state import KernelState, NextHop, NextHopGroup, XfrmInterface
 
@@ -16,10 +17,12 @@ class Actual:
     Attributes:
         kernel: None when the kernel could not be read.
         charon: None when charon does not answer.
+        fabric: what the fabric was told.
     """
 
     kernel: KernelState | None
     charon: CharonState | None
+    fabric: FabricState = field(default_factory=FabricState)
 
     def grouped_tunnels(self) -> frozenset[TunnelId]:
         """Tunnels that stand in a next-hop group of the kernel."""

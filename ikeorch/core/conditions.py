@@ -38,6 +38,9 @@ class Code(Enum):
     TUNNEL_ORPHANED = "tunnel-orphaned"
     SITE_DARK = "site-dark"
     REFLECTOR_SILENT = "reflector-silent"
+    EXABGP_UNREACHABLE = "exabgp-unreachable"
+    FABRIC_SESSION_DOWN = "fabric-session-down"
+    FABRIC_REFUSED = "fabric-refused"
     PROBER_UNREACHABLE = "prober-unreachable"
 
 
@@ -70,6 +73,15 @@ _REGISTRY: dict[Code, tuple[Severity, str]] = {
     ),
     Code.SITE_DARK: (Severity.ERROR, "check its gateways, then the providers; it heals by itself"),
     Code.REFLECTOR_SILENT: (Severity.WARNING, "start the peer's prober: systemctl start ikeorch-probe, on the peer"),
+    Code.EXABGP_UNREACHABLE: (
+        Severity.ERROR,
+        "start it: systemctl start ikeorch-exabgp (pip or apt install exabgp); the leafs keep what they were told",
+    ),
+    Code.FABRIC_SESSION_DOWN: (
+        Severity.ERROR,
+        "compare fabric.neighbors with the leaf's configuration: address, AS numbers, and whether its BGP runs",
+    ),
+    Code.FABRIC_REFUSED: (Severity.WARNING, "see the reason; the session itself is up"),
     Code.PROBER_UNREACHABLE: (
         Severity.ERROR,
         "start it: systemctl start ikeorch-probe; meanwhile no tunnel leaves or joins a group",

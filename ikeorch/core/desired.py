@@ -14,6 +14,7 @@ from ipaddress import ip_network
 
 from ikeorch.core.allocate import Allocations, offering_peers
 from ikeorch.core.charon_state import Connection
+from ikeorch.core.fabric import FabricWish, compute_fabric
 from ikeorch.core.health import Verdict
 from ikeorch.core.ids import TunnelId
 from ikeorch.core.kernel_state import (
@@ -115,6 +116,7 @@ class Desired:
         credentials: see `connections`.
         weights: of the tunnels in their groups; 0 for a tunnel outside.
         held: sites whose tunnels all look dead and whose last group is kept (D6).
+        fabric: what the leafs shall be told.
     """
 
     tunnels: dict[TunnelId, TunnelPlan]
@@ -123,6 +125,7 @@ class Desired:
     credentials: CredentialBundle | None
     weights: dict[TunnelId, int]
     held: frozenset[str]
+    fabric: FabricWish
 
 
 def hash_seed(gateway: str) -> int:
@@ -180,6 +183,7 @@ def compute_desired(
         credentials=credentials,
         weights=weights,
         held=held,
+        fabric=compute_fabric(spec, weights, held),
     )
 
 

@@ -12,6 +12,7 @@ from dataclasses import replace
 from ikeorch.core.actual import Actual
 from ikeorch.core.charon_state import CharonState
 from ikeorch.core.desired import Desired
+from ikeorch.core.fabric import FabricWish, describe_routes
 from ikeorch.core.ids import CONNECTION_PREFIX, TunnelId
 from ikeorch.core.kernel_state import (
     Guard,
@@ -30,6 +31,7 @@ from ikeorch.core.kernel_state import (
 )
 from ikeorch.core.plan import (
     Action,
+    Advertise,
     EnsureObject,
     Impact,
     LoadAuthority,
@@ -70,9 +72,20 @@ def diff_states(desired: Desired, actual: Actual) -> tuple[Action, ...]:
     actions: list[Action] = []
     if actual.kernel is not None:
         actions.extend(_diff_kernel(desired, actual.kernel))
+        actions.extend(_diff_fabric(desired.fabric, actual.fabric.wish))
     if actual.charon is not None and desired.connections is not None:
         actions.extend(_diff_charon(desired, actual.charon))
     return tuple(sorted(actions, key=lambda action: action.step))
+
+
+def _diff_fabric(wanted: FabricWish, asked: FabricWish | None) -> Iterable[Action]:
+    """ExaBGP's own state is the speaker's matter; here it counts what the speaker was asked for."""
+    if wanted == asked or (asked is None and not wanted.fabric.neighbors):
+        return
+    change = describe_routes(asked, wanted)
+    symbol = Symbol.ADD if asked is None else Symbol.CHANGE
+    reason = "the fabric was not told yet" if asked is None else "what the tunnels can carry changed"
+    yield Action(step=Step.ANNOUNCE, operation=Advertise(wanted, change), symbol=symbol, reason=reason)
 
 
 def _diff_kernel(desired: Desired, kernel: KernelState) -> Iterable[Action]:

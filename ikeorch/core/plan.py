@@ -7,6 +7,7 @@ from enum import Enum, IntEnum
 from typing import TypeAlias, assert_never
 
 from ikeorch.core.charon_state import Connection
+from ikeorch.core.fabric import FabricWish
 from ikeorch.core.ids import TunnelId
 from ikeorch.core.kernel_state import (
     Guard,
@@ -42,7 +43,8 @@ class Symbol(Enum):
 class Step(IntEnum):
     """The order of a plan: make before break, and on the way down withdraw, next hop, SA, link.
 
-    An IKE_SA that never carried anything is abandoned before its successor is begun.
+    One step tells the fabric everything, after new routes stand and before old ones go. An IKE_SA that never carried
+    anything is abandoned before its successor is begun.
     """
 
     SETTING = 0
@@ -57,14 +59,15 @@ class Step(IntEnum):
     NEXT_HOP = 9
     GROUP = 10
     ROUTE = 11
-    ROUTE_REMOVE = 12
-    GROUP_REMOVE = 13
-    NEXT_HOP_REMOVE = 14
-    CONNECTION_REMOVE = 15
-    TERMINATE = 16
-    LINK_REMOVE = 17
-    UNDERLAY_REMOVE = 18
-    GUARD_NARROW = 19
+    ANNOUNCE = 12
+    ROUTE_REMOVE = 13
+    GROUP_REMOVE = 14
+    NEXT_HOP_REMOVE = 15
+    CONNECTION_REMOVE = 16
+    TERMINATE = 17
+    LINK_REMOVE = 18
+    UNDERLAY_REMOVE = 19
+    GUARD_NARROW = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,8 +134,29 @@ class Terminate:
     force: bool
 
 
+@dataclass(frozen=True, slots=True)
+class Advertise:
+    """Tell the fabric exactly this.
+
+    Attributes:
+        wish: to whom, and which routes.
+        change: in a few words.
+    """
+
+    wish: FabricWish
+    change: str
+
+
 Operation: TypeAlias = (
-    EnsureObject | RemoveObject | LoadAuthority | LoadKey | LoadConnection | UnloadConnection | Initiate | Terminate
+    Advertise
+    | EnsureObject
+    | RemoveObject
+    | LoadAuthority
+    | LoadKey
+    | LoadConnection
+    | UnloadConnection
+    | Initiate
+    | Terminate
 )
 
 
@@ -160,6 +184,8 @@ class Action:
 def describe_operation(operation: Operation) -> str:
     """One line for people: what the operation acts on."""
     match operation:
+        case Advertise(_, change):
+            return f"BGP {change}"
         case EnsureObject(target) | RemoveObject(target):
             return describe_object(target)
         case LoadAuthority(name):

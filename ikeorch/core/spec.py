@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import Enum
+from fractions import Fraction
 from pathlib import Path
 
 from ikeorch.core.ids import TunnelId
@@ -122,6 +123,45 @@ class PeerSpec:
         return tuple(TunnelId(self.name, index) for index in range(self.tunnels.count))
 
 
+class WhenUnreachable(Enum):
+    """What the fabric hears when every tunnel to a site looks dead (D6)."""
+
+    KEEP = "keep"
+    WITHDRAW = "withdraw"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FabricNeighbor:
+    """A leaf router.
+
+    Attributes:
+        address: its address; its family is the session's.
+        asn: its autonomous system.
+        transitive: send the link bandwidth in its transitive form, which FRR 10.3 to 10.5.1 needs.
+    """
+
+    address: IPAddress
+    asn: int
+    transitive: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FabricSpec:
+    """What the site's fabric is told, and who it is.
+
+    Attributes:
+        neighbors: the leafs.
+        gateways_in_site: with one, graceful restart keeps our routes while ExaBGP is started anew.
+        when_unreachable: see there.
+        bandwidth_scale: of the real bytes/s in link bandwidth, the same on all gateways.
+    """
+
+    neighbors: tuple[FabricNeighbor, ...] = ()
+    gateways_in_site: int = 1
+    when_unreachable: WhenUnreachable = WhenUnreachable.KEEP
+    bandwidth_scale: Fraction = Fraction(1)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GatewaySpec:
     """The whole configuration of one gateway.
@@ -137,6 +177,7 @@ class GatewaySpec:
         credentials: files of the certificate, key and CA.
         vici_socket: charon's control socket.
         peers: sorted as in the file.
+        fabric: the leafs, and what they are told.
     """
 
     name: str
@@ -149,6 +190,7 @@ class GatewaySpec:
     credentials: CredentialsSpec
     vici_socket: Path
     peers: tuple[PeerSpec, ...] = field(default=())
+    fabric: FabricSpec = field(default=FabricSpec())
 
     def peer(self, name: str) -> PeerSpec | None:
         """The peer of that name."""

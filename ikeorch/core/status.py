@@ -14,6 +14,7 @@ from ikeorch.core.establish import CONFIRM_GONE, Memory
 from ikeorch.core.health import ProbeState, Verdict
 from ikeorch.core.ids import TunnelId
 from ikeorch.core.kernel_state import XfrmInterface
+from ikeorch.core.spec import WhenUnreachable
 from ikeorch.core.units import Seconds
 
 EXPIRY_WARNING_DAYS = 10
@@ -148,8 +149,12 @@ def find_conditions(
             found.append(Condition(code=Code.TUNNEL_PENDING, subject=str(tunnel), message=message))
     for peer, members in bundles.items():
         found.extend(_reflector_conditions(peer, members))
+    found.extend(_fabric_conditions(desired, actual))
     for site in sorted(desired.held):
         message = "no tunnel to it answers probes or echoes; its last next-hop group stays"
+        if desired.fabric.fabric.neighbors:
+            kept = desired.fabric.fabric.when_unreachable is WhenUnreachable.KEEP
+            message += ", the fabric hears 1 byte/s" if kept else ", its prefixes are withdrawn from the fabric"
         found.append(Condition(code=Code.SITE_DARK, subject=site, message=message))
     if actual.kernel is not None:
         needed = {plan.path.interface for plan in desired.tunnels.values()}
@@ -165,6 +170,22 @@ def find_conditions(
             message += f" and {len(missing) - 1} more" if len(missing) > 1 else ""
             found.append(Condition(code=Code.CERTIFICATE_LACKS_NAME, subject="", message=message))
     return found
+
+
+def _fabric_conditions(desired: Desired, actual: Actual) -> Iterable[Condition]:
+    if not desired.fabric.fabric.neighbors:
+        return
+    fabric = actual.fabric
+    if fabric.problem:
+        yield Condition(code=Code.EXABGP_UNREACHABLE, subject="", message=fabric.problem)
+        return
+    for session in fabric.sessions:
+        subject, reason = str(session.neighbor.address), session.reason
+        if not session.up:
+            message = f"AS{session.neighbor.asn}: {reason or 'no session yet'}"
+            yield Condition(code=Code.FABRIC_SESSION_DOWN, subject=subject, message=message)
+        elif reason:
+            yield Condition(code=Code.FABRIC_REFUSED, subject=subject, message=reason)
 
 
 def find_expiry(credentials: CredentialBundle, now: Seconds) -> list[Condition]:

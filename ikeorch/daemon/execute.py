@@ -12,6 +12,7 @@ from ikeorch.core.ids import TunnelId
 from ikeorch.core.kernel_state import NextHopGroup
 from ikeorch.core.plan import (
     Action,
+    Advertise,
     EnsureObject,
     Initiate,
     LoadAuthority,
@@ -23,7 +24,7 @@ from ikeorch.core.plan import (
     UnloadConnection,
 )
 from ikeorch.core.secret import Secret
-from ikeorch.daemon.ports import CharonPort, KernelPort
+from ikeorch.daemon.ports import CharonPort, FabricPort, KernelPort
 from ikeorch.errors import CharonUnreachableError, IkeorchError
 
 
@@ -41,12 +42,14 @@ class Executor:
     Args:
         kernel: the kernel.
         charon: charon.
+        fabric: the leafs.
         groups: held while a next-hop group is changed.
     """
 
-    def __init__(self, kernel: KernelPort, charon: CharonPort, groups: asyncio.Lock) -> None:
+    def __init__(self, kernel: KernelPort, charon: CharonPort, fabric: FabricPort, groups: asyncio.Lock) -> None:
         self._kernel = kernel
         self._charon = charon
+        self._fabric = fabric
         self._groups = groups
 
     async def run(
@@ -91,6 +94,8 @@ class Executor:
 
     async def _perform(self, operation: Operation, credentials: CredentialBundle | None, key: Secret | None) -> None:
         match operation:
+            case Advertise(wish, _):
+                self._fabric.advertise(wish)
             case EnsureObject(target):
                 await self._kernel.ensure(target)
             case RemoveObject(target):
@@ -114,4 +119,4 @@ class Executor:
 
 
 def _concerns_charon(operation: Operation) -> bool:
-    return not isinstance(operation, EnsureObject | RemoveObject)
+    return not isinstance(operation, Advertise | EnsureObject | RemoveObject)

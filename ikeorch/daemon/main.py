@@ -19,6 +19,7 @@ from ikeorch.config.loader import LoadedConfig, read_config
 from ikeorch.core.ids import TunnelId
 from ikeorch.daemon.api import Api
 from ikeorch.daemon.config_file import ConfigFile
+from ikeorch.daemon.fabric import Fabric
 from ikeorch.daemon.reconciler import Reconciler
 from ikeorch.daemon.single import only_one
 from ikeorch.errors import IkeorchError
@@ -66,7 +67,9 @@ async def _run(settings: Settings, loaded: LoadedConfig) -> None:
     kernel = KernelAdapter(guard_file=settings.state / "guard.nft")
     charon = CharonAdapter(loaded.spec.vici_socket)
     prober = ProbeClient(settings.probe_socket)
-    reconciler = Reconciler(loaded.spec, kernel=kernel, charon=charon, prober=prober, store=store)
+    run = settings.socket.parent
+    fabric = Fabric(run / "exabgp.sock", run / "exabgp.conf")
+    reconciler = Reconciler(loaded.spec, kernel=kernel, charon=charon, prober=prober, fabric=fabric, store=store)
     config = ConfigFile(settings.config, lambda loaded: reconciler.set_spec(loaded.spec, "configuration"))
     api = Api(reconciler, config)
     _log.info("daemon_started", gateway=loaded.spec.name, peers=len(loaded.spec.peers), config=str(settings.config))
@@ -76,6 +79,7 @@ async def _run(settings: Settings, loaded: LoadedConfig) -> None:
         tasks = [
             asyncio.create_task(reconciler.run(), name="reconciler"),
             asyncio.create_task(prober.run(reconciler.health_changed), name="prober"),
+            asyncio.create_task(fabric.run(reconciler.wake), name="fabric"),
             asyncio.create_task(charon.events(lambda event: reconciler.wake(_reason(event))), name="charon-events"),
             asyncio.create_task(kernel.changes(lambda: reconciler.wake("kernel changed")), name="kernel-changes"),
         ]

@@ -7,6 +7,8 @@ from typing import Protocol
 
 from ikeorch.adapters.probe.session import ProbeTarget
 from ikeorch.core.charon_state import CharonState, Connection
+from ikeorch.core.fabric import FabricWish
+from ikeorch.core.fabric_state import FabricState
 from ikeorch.core.health import ProbeState
 from ikeorch.core.ids import TunnelId
 from ikeorch.core.kernel_state import KernelObject, KernelState
@@ -63,3 +65,13 @@ class ProbePort(Protocol):
 
     def set_targets(self, targets: Mapping[TunnelId, ProbeTarget]) -> None:
         """Probe exactly these."""
+
+
+class FabricPort(Protocol):
+    """The leafs, by BGP."""
+
+    def state(self) -> FabricState:
+        """What was asked for last, and how the sessions stand."""
+
+    def advertise(self, wish: FabricWish) -> None:
+        """Tell the fabric exactly this."""

@@ -38,7 +38,7 @@ from ikeorch.daemon.execute import Executor, Failure
 from ikeorch.daemon.failover import Failover
 from ikeorch.daemon.journal import log_actions, log_conditions, log_pass
 from ikeorch.daemon.numbers import Numbers
-from ikeorch.daemon.ports import CharonPort, KernelPort, ProbePort
+from ikeorch.daemon.ports import CharonPort, FabricPort, KernelPort, ProbePort
 from ikeorch.errors import IkeorchError
 from ikeorch.store.database import Store
 
@@ -106,6 +106,7 @@ class Reconciler:
         kernel: the kernel.
         charon: charon.
         prober: the prober.
+        fabric: the leafs.
         store: where given numbers are kept.
 
     Raises:
@@ -113,16 +114,24 @@ class Reconciler:
     """
 
     def __init__(
-        self, spec: GatewaySpec, *, kernel: KernelPort, charon: CharonPort, prober: ProbePort, store: Store
+        self,
+        spec: GatewaySpec,
+        *,
+        kernel: KernelPort,
+        charon: CharonPort,
+        prober: ProbePort,
+        fabric: FabricPort,
+        store: Store,
     ) -> None:
         self._spec = spec
         self._vici_socket = spec.vici_socket
         self._kernel = kernel
         self._charon = charon
         self._prober = prober
+        self._fabric = fabric
         self._numbers = Numbers(store)
         self._failover = Failover(kernel)
-        self._executor = Executor(kernel, charon, self._failover.lock)
+        self._executor = Executor(kernel, charon, fabric, self._failover.lock)
         self._health = asyncio.Event()
         self._wake = _Wake()
         self._verdicts: dict[TunnelId, Verdict] = {}
@@ -329,7 +338,7 @@ class Reconciler:
             _attempt(lambda: self._kernel.snapshot(needed), Code.KERNEL_UNREADABLE, found),
             _attempt(self._charon.snapshot, Code.CHARON_UNREACHABLE, found),
         )
-        return Actual(kernel=kernel, charon=charon)
+        return Actual(kernel=kernel, charon=charon, fabric=self._fabric.state())
 
     def _aim_prober(self, spec: GatewaySpec, desired: Desired, present: frozenset[TunnelId]) -> None:
         targets = {}

@@ -9,7 +9,10 @@ from typing import Any
 
 from ikeorch import __version__
 from ikeorch.core.conditions import Condition
+from ikeorch.core.fabric import format_bandwidth
+from ikeorch.core.fabric_state import FabricState
 from ikeorch.core.plan import Action, describe_operation
+from ikeorch.core.spec import FabricSpec
 from ikeorch.core.status import TunnelStatus
 from ikeorch.core.units import Seconds
 from ikeorch.daemon.reconciler import PassResult
@@ -44,8 +47,40 @@ def status_view(result: PassResult) -> Json:
             }
             for peer in result.spec.peers
         ],
+        "fabric": fabric_view(result.actual.fabric, result.spec.fabric),
         "conditions": [condition_view(condition) for condition in result.conditions],
     }
+
+
+def fabric_view(state: FabricState, fabric: FabricSpec) -> Json:
+    """The sessions with the leafs, and what each was told; bandwidths in bytes/s as on the wire."""
+    return {
+        "connected": not state.problem,
+        "bandwidth_scale": str(fabric.bandwidth_scale),
+        "when_unreachable": fabric.when_unreachable.value,
+        "neighbors": [
+            {
+                "address": str(session.neighbor.address),
+                "asn": session.neighbor.asn,
+                "state": "up" if session.up else "down",
+                "reason": session.reason,
+                "since": _time(session.since) if session.since else None,
+                "routes": [
+                    {
+                        "prefix": str(route.prefix),
+                        "bandwidth": route.bandwidth,
+                        "capacity": format_bandwidth(route.bandwidth, fabric.bandwidth_scale),
+                    }
+                    for route in session.sent
+                ],
+            }
+            for session in state.sessions
+        ],
+    }
+
+
+def _time(seconds: float) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds))
 
 
 def condition_view(condition: Condition) -> Json:
@@ -56,7 +91,7 @@ def condition_view(condition: Condition) -> Json:
         "subject": condition.subject,
         "message": condition.message,
         "hint": condition.hint,
-        "since": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(condition.since)),
+        "since": _time(condition.since),
     }
 
 

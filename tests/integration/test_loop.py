@@ -20,10 +20,13 @@ from ikeorch.cli.client import Client, RefusedError
 from ikeorch.config.loader import read_config
 from ikeorch.core.allocate import Kind
 from ikeorch.core.establish import CONFIRM_GONE
+from ikeorch.core.fabric import FabricWish
+from ikeorch.core.fabric_state import FabricSession, FabricState
 from ikeorch.core.health import ProbeState, Verdict
 from ikeorch.core.ids import TunnelId
-from ikeorch.core.kernel_state import Family, KernelObject, NextHop, NextHopGroup
-from ikeorch.core.spec import Initiate
+from ikeorch.core.kernel_state import Family, KernelObject, KernelState, NextHop, NextHopGroup
+from ikeorch.core.spec import FabricNeighbor, Initiate, WhenUnreachable
+from ikeorch.core.units import Seconds
 from ikeorch.daemon.api import Api
 from ikeorch.daemon.config_file import ConfigFile
 from ikeorch.daemon.reconciler import PassResult, Reconciler
@@ -60,6 +63,39 @@ class FakeProber:
         self.targets = dict(targets)
 
 
+FABRIC = """\
+fabric:
+  neighbors: [{address: 10.0.0.254, asn: 65001}, {address: "fd00:a:ffff::fe", asn: 65001}]
+  bandwidth_scale: 1/16
+"""
+
+
+@dataclass
+class FakeFabric:
+    """Takes every wish; its sessions stand as they are told to."""
+
+    problem: str = ""
+    down: dict[str, str] = field(default_factory=dict)
+    wishes: list[FabricWish] = field(default_factory=list)
+
+    def advertise(self, wish: FabricWish) -> None:
+        self.wishes.append(wish)
+
+    def state(self) -> FabricState:
+        wish = self.wishes[-1] if self.wishes else None
+        neighbors = wish.fabric.neighbors if wish else ()
+        return FabricState(wish=wish, problem=self.problem, sessions=tuple(self._session(each) for each in neighbors))
+
+    def _session(self, neighbor: FabricNeighbor) -> FabricSession:
+        reason = self.down.get(str(neighbor.address), "")
+        sent = self.wishes[-1].routes
+        return FabricSession(neighbor=neighbor, up=not reason, reason=reason, since=Seconds(0), sent=sent)
+
+    def told(self) -> dict[str, float]:
+        """What the leafs know, in bytes/s."""
+        return {str(route.prefix): route.bandwidth for route in self.wishes[-1].routes}
+
+
 class AnySetting(dict[str, str]):
     """A kernel that has every setting that is asked for, at 0."""
 
@@ -77,6 +113,7 @@ class World:
     charon: FakeCharon
     kernel: FakeKernel
     prober: FakeProber
+    fabric: FakeFabric
     reconciler: Reconciler
     client: Client
     config: Path
@@ -99,17 +136,17 @@ async def world(tmp_path: Path) -> AsyncIterator[World]:
     certificate = issue_gateway(profile, key.public_key(), signer, serial=new_serial(), now=now)
     save_gateway(tmp_path, "gw-a", GatewayCredentials(certificate=certificate, key=key), signer.certificate)
     config = tmp_path / "ikeorch.yaml"
-    config.write_text(GATEWAY_A.replace("/etc/ikeorch/pki", str(tmp_path)))
-    kernel, prober = FakeKernel("eth1", "eth2"), FakeProber()
+    config.write_text(GATEWAY_A.replace("/etc/ikeorch/pki", str(tmp_path)) + FABRIC)
+    kernel, prober, fabric = FakeKernel("eth1", "eth2"), FakeProber(), FakeFabric()
     kernel.settings = AnySetting()
     async with FakeCharon(tmp_path / "charon.vici") as charon:
         adapter = CharonAdapter(charon.path, deadline=2)
         store = Store.open(tmp_path / "state" / "ikeorch.db")
         spec = read_config(config).spec
-        reconciler = Reconciler(spec, kernel=kernel, charon=adapter, prober=prober, store=store)
+        reconciler = Reconciler(spec, kernel=kernel, charon=adapter, prober=prober, fabric=fabric, store=store)
         api = Api(reconciler, ConfigFile(config, lambda loaded: reconciler.set_spec(loaded.spec, "edited")))
         await api.start(tmp_path / "api.sock")
-        yield World(charon, kernel, prober, reconciler, Client(tmp_path / "api.sock"), config)
+        yield World(charon, kernel, prober, fabric, reconciler, Client(tmp_path / "api.sock"), config)
         await api.stop()
         await adapter.close()
         store.close()
@@ -419,3 +456,76 @@ async def test_another_charon_needs_a_restart_and_says_so(world: World) -> None:
     result = await world.passes()
     messages = {condition.code.value: condition.message for condition in result.conditions}
     assert "/run/other.vici now" in messages["restart-needed"]
+
+
+FULL = 4 * 50e9 / 8 / 16
+
+
+async def test_the_fabric_hears_what_the_healthy_tunnels_carry(world: World) -> None:
+    """Nothing before they are proven; then their sum, less one that fails; an unchanged pass says nothing."""
+    await world.passes(2)
+    assert world.fabric.told() == {}
+    await up(world)
+    assert world.fabric.told() == {"10.2.0.0/16": FULL, "fd00:b::/48": FULL}
+    count = len(world.fabric.wishes)
+    await world.passes(3)
+    assert len(world.fabric.wishes) == count
+    world.prober.down = {1}
+    await world.passes(1)
+    assert world.fabric.told() == {"10.2.0.0/16": FULL * 3 / 4, "fd00:b::/48": FULL * 3 / 4}
+    world.prober.down = set()
+    await world.passes(1)
+    assert world.fabric.told() == {"10.2.0.0/16": FULL, "fd00:b::/48": FULL}
+    assert len(world.fabric.wishes) == count + 2
+
+
+@pytest.mark.parametrize(
+    ("choice", "told"),
+    [(WhenUnreachable.KEEP, {"10.2.0.0/16": 1.0, "fd00:b::/48": 1.0}), (WhenUnreachable.WITHDRAW, {})],
+)
+async def test_when_all_is_dark_the_fabric_hears_what_is_configured(
+    world: World, choice: WhenUnreachable, told: dict[str, float]
+) -> None:
+    """And everything again once it heals (D6)."""
+    spec = world.reconciler.spec
+    world.reconciler.set_spec(replace(spec, fabric=replace(spec.fabric, when_unreachable=choice)), "test")
+    await up(world)
+    world.prober.down = {0, 1, 2, 3}
+    result = await world.passes(2)
+    assert world.fabric.told() == told
+    messages = {condition.code.value: condition.message for condition in result.conditions}
+    assert ("1 byte/s" in messages["site-dark"]) == (choice is WhenUnreachable.KEEP)
+    world.prober.down = set()
+    await world.passes(2)
+    assert set(world.fabric.told().values()) == {FULL}
+
+
+async def test_an_unreadable_kernel_withdraws_nothing(world: World) -> None:
+    """Also in the first pass of a daemon: what stands in the groups is not known, so the fabric is told nothing."""
+    await up(world)
+    before = len(world.fabric.wishes)
+
+    async def unreadable(_: object = ()) -> KernelState:
+        raise KernelError("no")
+
+    world.kernel.snapshot = unreadable  # type: ignore[method-assign, assignment]
+    await world.passes(2)
+    world.fabric.wishes, kept = [], world.fabric.wishes
+    await world.passes(2)
+    assert world.fabric.wishes == []
+    assert len(kept) == before
+
+
+async def test_a_session_that_is_down_and_a_missing_exabgp_are_conditions(world: World) -> None:
+    """With the reason and the remedy; the tunnels do not care."""
+    await up(world)
+    world.fabric.down = {"10.0.0.254": "the peer sent NOTIFICATION 2/2: bad peer AS"}
+    result = await world.passes()
+    found = {(each.code.value, each.subject): each for each in result.conditions}
+    down = found["fabric-session-down", "10.0.0.254"]
+    assert down.message == "AS65001: the peer sent NOTIFICATION 2/2: bad peer AS"
+    assert "AS numbers" in down.hint
+    world.fabric.problem = "the program exabgp is not installed"
+    result = await world.passes()
+    assert [each.code.value for each in result.conditions] == ["exabgp-unreachable"]
+    assert members(world) == [4, 4]

@@ -1,0 +1,101 @@
+"""What the fabric is told: the peers' prefixes, each with the capacity that leads to it (D4, D6).
+
+A prefix is announced once tunnels have been proven for it, with the sum of their capacities. When every tunnel to a
+site looks dead, measurements alone do not take it away where no other gateway could take over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from ipaddress import ip_network
+
+from ikeorch.core.allocate import offering_peers
+from ikeorch.core.ids import TunnelId
+from ikeorch.core.kernel_state import IPNetwork
+from ikeorch.core.spec import FabricSpec, GatewaySpec, WhenUnreachable
+from ikeorch.core.units import BitsPerSecond, BytesPerSecond, format_rate
+
+UNREACHABLE = BytesPerSecond(1.0)
+"""Announced in place of a capacity while everything looks dead: worse than every other path, and still a path (D6)."""
+BANDWIDTH_LIMIT = 2**32
+"""Bytes/s; FRR keeps 32 bits of what the community carries (measured on 8.4.4)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FabricRoute:
+    """A prefix as the leafs learn it.
+
+    Attributes:
+        prefix: a peer's.
+        bandwidth: link bandwidth on the wire: bytes/s times `fabric.bandwidth_scale`, below 2**32.
+    """
+
+    prefix: IPNetwork
+    bandwidth: BytesPerSecond
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FabricWish:
+    """All that the fabric shall be told.
+
+    Attributes:
+        fabric: to whom.
+        asn: our autonomous system.
+        router_id: our BGP identifier.
+        routes: sorted by prefix.
+    """
+
+    fabric: FabricSpec
+    asn: int
+    router_id: str
+    routes: tuple[FabricRoute, ...]
+
+
+def compute_fabric(spec: GatewaySpec, weights: Mapping[TunnelId, int], held: frozenset[str]) -> FabricWish:
+    """What the fabric shall be told.
+
+    Args:
+        spec: the configuration.
+        weights: of the tunnels in their groups; 0 outside.
+        held: sites whose tunnels all look dead.
+    """
+    routes = []
+    capacities = {peer.name: peer.tunnels.capacity for peer in spec.peers}
+    for prefix_text, (site, peers) in offering_peers(spec).items():
+        total = sum(capacities[tunnel.peer] for tunnel, weight in weights.items() if weight and tunnel.peer in peers)
+        if total == 0 or (site in held and spec.fabric.when_unreachable is WhenUnreachable.WITHDRAW):
+            continue
+        bandwidth = UNREACHABLE if site in held else scaled(total, spec.fabric.bandwidth_scale)
+        routes.append(FabricRoute(prefix=ip_network(prefix_text), bandwidth=bandwidth))
+    routes.sort(key=lambda route: (route.prefix.version, int(route.prefix.network_address), route.prefix.prefixlen))
+    return FabricWish(fabric=spec.fabric, asn=spec.asn, router_id=spec.router_id, routes=tuple(routes))
+
+
+def scaled(capacity: int, scale: Fraction) -> BytesPerSecond:
+    """A capacity in bits/s as it goes on the wire."""
+    return BytesPerSecond(float(Fraction(capacity, 8) * scale))
+
+
+def describe_routes(before: FabricWish | None, after: FabricWish) -> str:
+    """What changes from one wish to the next, in a few words."""
+    old = {route.prefix: route.bandwidth for route in before.routes} if before else {}
+    new = {route.prefix: route.bandwidth for route in after.routes}
+    scale = after.fabric.bandwidth_scale
+    parts = [f"- {prefix}" for prefix in old if prefix not in new]
+    parts += [
+        f"{'~' if prefix in old else '+'} {prefix} {format_bandwidth(bandwidth, scale)}"
+        for prefix, bandwidth in new.items()
+        if old.get(prefix) != bandwidth
+    ]
+    if before is None or (before.fabric, before.asn, before.router_id) != (after.fabric, after.asn, after.router_id):
+        parts.append(f"neighbours {', '.join(str(neighbor.address) for neighbor in after.fabric.neighbors) or 'none'}")
+    return ", ".join(parts)
+
+
+def format_bandwidth(bandwidth: float, scale: Fraction) -> str:
+    """A bandwidth of the wire as the capacity that it stands for."""
+    if bandwidth == UNREACHABLE:
+        return "1 byte/s"
+    return format_rate(BitsPerSecond(round(bandwidth * 8 / scale)))
