@@ -157,6 +157,11 @@ def updates_received(node: Node, address: str) -> int:
     return int(neighbor(node, address)["messageStats"]["updatesRecv"])
 
 
+def told_bandwidth(node: Node, prefix: str) -> float | None:
+    """The link bandwidth in bytes/s that a leaf's best path to a prefix carries, None without a path or without one."""
+    return next((path.link_bandwidth for path in leaf_route(node, prefix) if path.best), None)
+
+
 def fib_route(node: Node, prefix: str) -> FibRoute | None:
     """Return the route that a node's kernel prefers for exactly this prefix, None without one."""
     option = "-6" if ":" in prefix else "-4"

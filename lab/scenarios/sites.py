@@ -11,7 +11,7 @@ from typing import Any
 
 from lab.node import Node
 from lab.runner import Lab
-from lab.scenarios.fabric import start_fabric
+from lab.scenarios.fabric import fib_route, start_fabric
 from lab.waiting import wait_until
 
 IKEORCH = str(Path(sys.executable).parent / "ikeorch")
@@ -19,6 +19,8 @@ CA_FOLDER = "/var/lib/ikeorch-ca"
 PKI_FOLDER = "/etc/ikeorch/pki"
 GATEWAYS = ("gw-a", "gw-b")
 TUNNELS = 4
+REMOTE_PREFIXES = {"leaf-a": ("10.2.0.0/16", "fd00:b::/48"), "leaf-b": ("10.1.0.0/16", "fd00:a::/48")}
+"""What each leaf learns by BGP."""
 READY = 90
 """Seconds for a daemon to answer; it takes two where the machine is not busy with other things."""
 CHARON_UNREACHABLE = 5
@@ -110,6 +112,15 @@ def wait_carrying(lab: Lab, count: int = TUNNELS, timeout: float = 30.0) -> None
         return True
 
     wait_until(carrying, f"all {count} tunnels carry on both gateways", timeout, interval=0.2)
+    wait_fabric(lab, timeout)
+
+
+def wait_fabric(lab: Lab, timeout: float = 30.0) -> None:
+    """Wait until the leafs' kernels have the routes to the other site; nothing to do where there are no leafs."""
+    for leaf, prefixes in REMOTE_PREFIXES.items():
+        for prefix in prefixes if leaf in lab.nodes else ():
+            node = lab.node(leaf)
+            wait_until(lambda: fib_route(node, prefix) is not None, f"{leaf} has {prefix}", timeout, interval=0.1)  # noqa: B023
 
 
 @dataclass(frozen=True, slots=True)

@@ -58,7 +58,14 @@ class Stream:
 
 @contextlib.contextmanager
 def streams(
-    lab: Lab, directions: tuple[Direction, ...], *, rate: float, count: int, flows: int = 64
+    lab: Lab,
+    directions: tuple[Direction, ...],
+    *,
+    rate: float,
+    count: int,
+    flows: int = 64,
+    port: int = 5002,
+    source_port: int = 0,
 ) -> Iterator[tuple[Stream, ...]]:
     """UDP streams with sequence numbers in several directions at once.
 
@@ -68,18 +75,22 @@ def streams(
         rate: packets a second in each direction.
         count: packets in each direction.
         flows: source ports, so that all tunnels are used.
+        port: the receivers'.
+        source_port: the first flow's, any when 0.
     """
     with contextlib.ExitStack() as stack:
+        ends = ["--port", str(port)]
         receivers = [
             stack.enter_context(
-                start_tool(lab.node(way.target), "stream", "receive", way.address, "--silence", str(SILENCE))
+                start_tool(lab.node(way.target), "stream", "receive", way.address, "--silence", str(SILENCE), *ends)
             )
             for way in directions
         ]
         started = []
         for way, receiver in zip(directions, receivers, strict=True):
             arguments = [sys.executable, "-m", "lab.tools.stream", "send", way.address]
-            arguments += ["--rate", str(rate), "--count", str(count), "--flows", str(flows)]
+            arguments += ["--rate", str(rate), "--count", str(count), "--flows", str(flows), *ends]
+            arguments += ["--source-port", str(source_port)]
             sender = stack.enter_context(lab.node(way.source).popen(arguments, cwd=REPO))
             started.append(Stream(way, receiver, sender))
         yield tuple(started)

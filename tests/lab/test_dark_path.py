@@ -1,0 +1,231 @@
+"""A provider goes dark, all of them go dark, and each part of the gateway dies: what hosts and leafs see of it."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import struct
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from lab.node import Node
+from lab.runner import Lab
+from lab.scenarios.fabric import leaf_route, told_bandwidth, updates_received
+from lab.scenarios.flow_choice import Flow, check_flows, choose_flows
+from lab.scenarios.observe import children, group_of, xfrm_interfaces
+from lab.scenarios.outage import OF_PROVIDER, outage
+from lab.scenarios.sites import BACKWARD, FORWARD, GATEWAYS, REMOTE_PREFIXES, ikeorch, status, wait_carrying
+from lab.scenarios.traffic import Stream, streams
+from lab.waiting import wait_until
+
+pytestmark = [pytest.mark.lab, pytest.mark.timeout(500)]
+
+CAPACITY = 4 * 50e9 / 8 / 8
+"""Bytes/s of four tunnels at a scale of 1/8."""
+LEAF_NEIGHBORS = {"leaf-a": ("10.0.0.1", "fd00:a:ffff::1"), "leaf-b": ("10.0.16.1", "fd00:b:ffff::1")}
+SOON = 2.0
+"""Seconds in which a leaf knows of every change."""
+HEALED = 10.0
+"""Seconds from healing until all tunnels carry."""
+RATE = 1000
+HOST_A = "10.1.1.10"
+
+
+def float32(value: float) -> float:
+    """As the community carries it."""
+    return float(struct.unpack("!f", struct.pack("!f", value))[0])
+
+
+def bandwidths(lab: Lab) -> list[float | None]:
+    """What each leaf is told of each remote prefix."""
+    return [told_bandwidth(lab.node(leaf), prefix) for leaf, prefixes in REMOTE_PREFIXES.items() for prefix in prefixes]
+
+
+def wait_told(lab: Lab, value: float | None, timeout: float = SOON) -> None:
+    """Wait until both leafs are told a bandwidth for all prefixes."""
+    wanted = None if value is None else float32(value)
+    wait_until(lambda: bandwidths(lab) == [wanted] * 4, f"the leafs hear {wanted}", timeout, interval=0.05)
+
+
+def updates(lab: Lab) -> list[int]:
+    """UPDATE messages that each leaf has got."""
+    return [
+        updates_received(lab.node(leaf), address) for leaf, addresses in LEAF_NEIGHBORS.items() for address in addresses
+    ]
+
+
+def weights(node: Node) -> dict[str, int]:
+    """Each tunnel's weight as status tells it."""
+    return {tunnel["tunnel"]: tunnel["weight"] for tunnel in status(node)["tunnels"]}
+
+
+def conditions(node: Node) -> dict[str, Any]:
+    """Conditions by code."""
+    return {condition["code"]: condition for condition in status(node)["conditions"]}
+
+
+def flows_of(lab: Lab) -> tuple[Flow, Flow]:
+    """A flow of A to B that runs over isp1 and one that runs over isp2."""
+    a = lab.node("gw-a")
+    found = xfrm_interfaces(a)
+    return choose_flows(a, [found["gw-b/0"].name, found["gw-b/1"].name], FORWARD, source=HOST_A)  # type: ignore[return-value]
+
+
+@contextlib.contextmanager
+def two_flows(lab: Lab, seconds: float) -> Iterator[Callable[[], tuple[Any, Any]]]:
+    """A stream over isp1 and one over isp2 at 1 kHz, from A to B; the body's argument gives their receivers' counts."""
+    first, second = flows_of(lab)
+    count = int(seconds * RATE)
+    with contextlib.ExitStack() as stack:
+        running: list[Stream] = []
+        for flow in (first, second):
+            (started,) = stack.enter_context(
+                streams(lab, (FORWARD,), rate=RATE, count=count, flows=1, source_port=flow.source_port, port=flow.port)
+            )
+            running.append(started)
+        check_flows(lab.node("gw-a"), (first, second), FORWARD, source=HOST_A)
+        yield lambda: (running[0].result(), running[1].result())
+
+
+def test_both_leafs_learn_the_capacity_of_the_tunnels(sites: Lab) -> None:
+    """The community's value is the exact float32 of capacity / 8 times the scale, on every path."""
+    wait_told(sites, CAPACITY, 10)
+    shown = ikeorch(sites.node("gw-a"), "bgp", "routes").stdout
+    assert "10.2.0.0/16" in shown
+    assert "200G" in shown
+
+
+def test_an_unchanged_minute_sends_no_update(sites: Lab) -> None:
+    """Keepalives only."""
+    before = updates(sites)
+    time.sleep(60)
+    assert updates(sites) == before
+
+
+def test_a_provider_that_goes_dark_costs_its_flows_little_and_the_others_nothing(sites: Lab) -> None:
+    """20 s of silence of isp1 in both directions; the leafs follow; all four tunnels are back within 10 s."""
+    a = sites.node("gw-a")
+    isp1 = sites.node("isp1")
+    with two_flows(sites, 40) as results:
+        time.sleep(1)
+        with outage((isp1,), OF_PROVIDER):
+            began = time.monotonic()
+            wait_told(sites, CAPACITY / 2)
+            assert weights(a) == {"gw-b/0": 0, "gw-b/1": 1, "gw-b/2": 0, "gw-b/3": 1}
+            assert set(conditions(a)) == {"tunnel-down"}
+            wait_until(lambda: time.monotonic() - began > 20, "20 s of darkness", 25)
+        wait_carrying(sites, timeout=HEALED)
+        wait_told(sites, CAPACITY)
+        affected, other = results()
+    assert affected["total"] == other["total"] == 40 * RATE
+    assert other["lost"] == 0
+    assert 0 < affected["lost"] < 1500, "bench failover measures it; here only the order"
+    assert conditions(a) == {}
+
+
+def test_when_all_is_dark_the_last_group_stays_and_the_leafs_hear_it(sites: Lab) -> None:
+    """keep: 1 byte/s; the condition names it; on healing everything is as before."""
+    a = sites.node("gw-a")
+    before = group_of(a, "10.2.0.0/16")
+    with outage((sites.node("isp1"), sites.node("isp2")), OF_PROVIDER):
+        wait_told(sites, 1.0)
+        assert len(group_of(a, "10.2.0.0/16")["group"]) >= 1
+        assert "the fabric hears 1 byte/s" in conditions(a)["site-dark"]["message"]
+    wait_carrying(sites, timeout=HEALED)
+    wait_told(sites, CAPACITY)
+    wait_until(lambda: conditions(a) == {}, "nothing is wrong", 5)
+    assert group_of(a, "10.2.0.0/16") == before
+
+
+@pytest.mark.parametrize("victim", ["ikeorchd", "prober", "shim"])
+def test_a_killed_part_costs_nothing(sites: Lab, victim: str) -> None:
+    """kill -9 under traffic both ways: 0 lost, no UPDATE at the leafs, the same SPIs; it is back by itself."""
+    a = sites.node("gw-a")
+    before, told = children(a), updates(sites)
+    with streams(sites, (FORWARD, BACKWARD), rate=400, count=4000) as started:
+        time.sleep(1)
+        if victim == "shim":
+            killed = kill_shim(a)
+            wait_until(lambda: shim_pids(a) and not killed & shim_pids(a), "another shim runs", 20)
+        else:
+            pid = a.kill(victim)
+            wait_until(lambda: a.daemons[victim].pid not in {None, pid}, "it is restarted", 20)
+            a.wait_ready(victim, 20)
+        results = [stream.result() for stream in started]
+    assert [(result["total"], result["lost"]) for result in results] == [(4000, 0)] * 2
+    wait_carrying(sites)
+    wait_until(lambda: conditions(a) == {}, "nothing is wrong", 10)
+    assert children(a) == before
+    assert updates(sites) == told
+
+
+def shim_pids(node: Node) -> set[int]:
+    """The shim's two processes."""
+    found = node.run(["pgrep", "-f", "bgp/shim.py"], check=False).stdout
+    return {int(line) for line in found.split()}
+
+
+def kill_shim(node: Node) -> set[int]:
+    """Both of them, at once."""
+    pids = shim_pids(node)
+    assert pids
+    node.run(["kill", "-9", *(str(pid) for pid in sorted(pids))])
+    return pids
+
+
+def test_a_killed_exabgp_costs_nothing_and_tells_everything_again(sites: Lab) -> None:
+    """Graceful restart holds the leaf's route; it is told anew within 5 s of the restart, and no packet is lost."""
+    a = sites.node("gw-a")
+    with streams(sites, (FORWARD, BACKWARD), rate=400, count=6000) as started:
+        time.sleep(1)
+        pid = a.kill("exabgp")
+        wait_until(lambda: a.daemons["exabgp"].pid not in {None, pid}, "it is restarted", 20)
+        restarted = time.monotonic()
+        wait_until(lambda: fresh_route(sites, "leaf-a", "10.2.0.0/16"), "the leaf has a fresh route", 10, interval=0.05)
+        took = time.monotonic() - restarted
+        results = [stream.result() for stream in started]
+    assert took < 5
+    assert [(result["total"], result["lost"]) for result in results] == [(6000, 0)] * 2
+    wait_told(sites, CAPACITY, 10)
+    wait_until(lambda: conditions(a) == {}, "nothing is wrong", 10)
+
+
+def fresh_route(lab: Lab, leaf: str, prefix: str) -> bool:
+    """Whether a leaf has a route that no graceful restart merely keeps."""
+    return any(path.best and not path.stale for path in leaf_route(lab.node(leaf), prefix))
+
+
+def test_the_peers_prober_that_stops_is_no_failure(sites: Lab) -> None:
+    """5 s without an answer to STAMP: the peer's kernel answers echoes, nothing moves, a condition names it."""
+    a, b = (sites.node(name) for name in GATEWAYS)
+    told = updates(sites)
+    with streams(sites, (FORWARD, BACKWARD), rate=400, count=4000) as started:
+        b.kill("prober", signal.SIGSTOP)
+        began = time.monotonic()
+        try:
+            wait_until(lambda: "reflector-silent" in conditions(a), "the condition is raised", 5)
+            assert conditions(a)["reflector-silent"]["subject"] == "gw-b"
+            assert all(weights(a).values())
+            wait_until(lambda: time.monotonic() - began > 5, "5 s", 10)
+            assert all(weights(a).values())
+        finally:
+            b.kill("prober", signal.SIGCONT)
+        results = [stream.result() for stream in started]
+    assert [(result["total"], result["lost"]) for result in results] == [(4000, 0)] * 2
+    wait_until(lambda: conditions(a) == {} and conditions(b) == {}, "nothing is wrong", 10)
+    wait_carrying(sites)
+    assert updates(sites) == told
+
+
+def test_five_minutes_of_darkness_are_survived(sites: Lab) -> None:
+    """isp1's SAs are long gone; within 10 s of healing all four tunnels carry again, on both ends."""
+    with outage((sites.node("isp1"),), OF_PROVIDER):
+        began = time.monotonic()
+        wait_told(sites, CAPACITY / 2)
+        wait_until(lambda: time.monotonic() - began > 300, "5 minutes of darkness", 320, interval=5)
+        assert {tunnel["state"] for tunnel in status(sites.node("gw-a"))["tunnels"]} >= {"carrying"}
+    wait_carrying(sites, timeout=HEALED)
+    wait_told(sites, CAPACITY)
