@@ -102,6 +102,9 @@ def test_how_exabgp_is_run() -> None:
     """One place for the unit and the lab."""
     settings = environment(user="ikeorch-bgp", port=1179)
     assert (settings["exabgp_daemon_user"], settings["exabgp_tcp_port"]) == ("ikeorch-bgp", "1179")
+    assert "exabgp_tcp_bind" not in settings
+    listening = environment(listen=[ip_address("10.0.0.1"), ip_address("fd00::1")])
+    assert listening["exabgp_tcp_bind"] == "10.0.0.1 fd00::1"
     assert settings.items() >= ENVIRONMENT.items()
     assert (ENVIRONMENT["exabgp_api_ack"], ENVIRONMENT["exabgp_api_cli"]) == ("true", "false")
     assert server_command(Path("/etc/x.conf")) == ("exabgp", "server", "/etc/x.conf")
