@@ -46,7 +46,8 @@ def environment(*, user: str = "nobody", port: int = BGP_PORT, listen: Iterable[
         user: whom ExaBGP becomes when it is started by root. It must be able to enter the socket's folder.
         port: TCP port of the peers, and ours.
         listen: addresses of ours where peers may connect, too. Without, a peer that was gone for long is found again
-            only with ExaBGP's next attempt, up to 60 s later. Ports below 1024 need root or CAP_NET_BIND_SERVICE.
+            only with ExaBGP's next attempt, up to 60 s later. Ports below 1024 need root or CAP_NET_BIND_SERVICE, and
+            each neighbour needs its `local_address`: ExaBGP answers nobody while there is one that has none.
     """
     settings = {**ENVIRONMENT, "exabgp_daemon_user": user, "exabgp_tcp_port": str(port)}
     if addresses := " ".join(str(address) for address in listen):

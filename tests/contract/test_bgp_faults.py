@@ -286,6 +286,30 @@ async def test_a_neighbor_whose_as_changes_starts_anew(real: RealExabgp, running
     await until_routes(real.peers[LEAF], [ONE.prefix])
 
 
+async def test_a_change_that_shows_nowhere_is_taken_too(real: RealExabgp, running: Running) -> None:
+    """The restart time is said in the OPEN only; the fingerprint shows whether ExaBGP has read it."""
+    leaf = real.peers[LEAF]
+    running.speaker.set({neighbor(graceful_restart=20): [ONE]})
+    await real.start()
+    await running.until_sent([ONE])
+    running.speaker.set({neighbor(graceful_restart=30): [ONE]})
+
+    async def said() -> bool:
+        return leaf.opens[-1].capabilities[64][1] == 30
+
+    await eventually(said)
+    await until_routes(leaf, [ONE.prefix])
+    assert leaf.opens[0].capabilities[64][1] == 20
+
+
+async def test_a_file_that_is_in_force_is_not_read_again(real: RealExabgp, running: Running) -> None:
+    """A reload at the moment in which a session comes up costs that session."""
+    running.speaker.set({neighbor(): [ONE]})
+    await real.start()
+    await running.until_sent([ONE])
+    assert "performing reload" not in real.log.partition("loaded new configuration")[2]
+
+
 async def test_a_peer_may_connect_by_itself(real: RealExabgp, running: Running) -> None:
     """One that was gone for long need not wait for ExaBGP's next attempt."""
     real.listen = (ip_address("127.0.0.1"),)
