@@ -75,7 +75,7 @@ class RealExabgp:
         with (self.folder / "log").open("ab") as log:
             self._process = await asyncio.create_subprocess_exec(
                 *server_command(self.config_file, exabgp=EXABGP),
-                env={**os.environ, **settings},
+                env={**os.environ, **settings, "exabgp_log_level": "INFO"},
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
