@@ -1,4 +1,7 @@
-"""Where routes will be announced to the fabric and to peers, through ExaBGP. Never imports ikeorch.
+"""Routes for the fabric's routers and for peers, through ExaBGP in a process of its own. Never imports ikeorch.
 
-Empty but for this text: the gateway's first version routes by static prefixes (CHANGELOG.md).
+`Speaker` (speaker.py) takes the whole wish: `Neighbor` -> `Advertisement`s. `process.py` says how ExaBGP is run. Pure
+are: advertisement, link_bandwidth, rib (what is still to be told), session, peers, grammar (ExaBGP's lines),
+configuration, process. I/O do: link (one conversation), conversation (who speaks), config_file, speaker, and the shim,
+which ExaBGP runs and which joins its pipes to the speaker's socket.
 """

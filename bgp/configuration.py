@@ -1,14 +1,19 @@
-"""ExaBGP's configuration file, from templates/exabgp.conf. No routes stand in it. No I/O but the template."""
+"""ExaBGP's configuration file, from templates/exabgp.conf. No routes stand in it. No I/O but the template.
+
+Each neighbour's description is a fingerprint of all that stands there about it. ExaBGP shows it when asked, and so we
+see whether it has read the file.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
+from hashlib import sha256
 from importlib.resources import files
 
-from bgp.advertisement import Neighbor
-from bgp.grammar import NeighborInForce
+from bgp.advertisement import IPAddress, Neighbor
+from bgp.grammar import FINGERPRINT, parse_fingerprints
 
 _WORD = re.compile(r"[A-Za-z0-9_./:=@%+,-]+")
 """What may stand in the API process's command: ExaBGP's tokeniser gives spaces, quotes, `;`, `{` and `#` a meaning."""
@@ -49,7 +54,13 @@ def _render_neighbor(neighbor: Neighbor) -> str:
         # Without it ExaBGP sends the End-of-RIB before we have replayed, and the peer drops what it kept for us.
         "MANUAL_EOR": "true" if restart else "false",
         "GRACEFUL_RESTART": restart or "disable",
+        "FINGERPRINT": "",
     }
+    values["FINGERPRINT"] = FINGERPRINT + sha256(_fill(values).encode("ascii")).hexdigest()[:16]
+    return _fill(values)
+
+
+def _fill(values: Mapping[str, object]) -> str:
     return re.sub(r"@([A-Z_]+)@", lambda match: str(values[match[1]]), _template("exabgp-neighbor.conf"))
 
 
@@ -58,12 +69,14 @@ def _template(name: str) -> str:
     return (files("templates") / name).read_text(encoding="ascii")
 
 
-def is_in_force(neighbors: Iterable[Neighbor], shown: Iterable[NeighborInForce]) -> bool:
-    """Whether ExaBGP runs with these neighbours, as far as it shows."""
-    wanted = sorted(
-        (str(n.address), n.asn, n.local_asn, n.router_id, n.hold_time, n.graceful_restart is not None)
-        for n in neighbors
-    )
-    return wanted == sorted(
-        (str(n.address), n.asn, n.local_asn, n.router_id, n.hold_time, n.graceful_restart) for n in shown
-    )
+def is_in_force(neighbors: Iterable[Neighbor], fingerprints: Mapping[IPAddress, str]) -> bool:
+    """Whether ExaBGP runs with exactly these neighbours.
+
+    Args:
+        neighbors: whom it should run with.
+        fingerprints: each neighbour's description, as ExaBGP shows it.
+    """
+    wanted = {}
+    for neighbor in neighbors:
+        wanted.update(parse_fingerprints(_render_neighbor(neighbor).splitlines()))
+    return wanted == fingerprints

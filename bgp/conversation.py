@@ -17,9 +17,11 @@ from bgp.configuration import is_in_force
 from bgp.errors import LinkLostError
 from bgp.grammar import (
     RELOAD,
+    SHOW_CONFIGURATION,
     SHOW_NEIGHBORS,
     SHOW_ROUTES,
-    NeighborInForce,
+    ShownNeighbor,
+    parse_fingerprints,
     parse_neighbors,
     parse_route,
     render_change,
@@ -34,10 +36,9 @@ OPEN_DEADLINE = 10.0
 """Seconds for all that the shim remembers."""
 RESYNC = 30.0
 """Seconds after which ExaBGP is asked again what it holds."""
-RELOAD_LOOKS = 4
-RELOAD_PAUSE = 0.1
-"""Seconds between looks at whether a reload was done."""
-RELOAD_AGAIN = 1.0
+CONNECTING_PATIENCE = 3.0
+"""Seconds that a reload waits for sessions on their way up."""
+RELOAD_AGAIN = 0.5
 """Seconds until a reload that was passed over is asked for again."""
 RELOAD_PATIENCE = 15.0
 """Seconds until a reload that is not seen is a reason to show."""
@@ -166,10 +167,9 @@ class Conversation:
                 address, route = parsed
                 held.setdefault(address, {})[route.prefix] = route
         self._peers.learn(held)
-        if self._peers.wish is not None and not is_in_force(self._peers.wish, shown):
-            self._config_file.reload_due = True
+        self._config_file.reload_due |= not await self._in_force()
 
-    async def _ask_neighbors(self) -> tuple[NeighborInForce, ...]:
+    async def _ask_neighbors(self) -> tuple[ShownNeighbor, ...]:
         done, lines = await self._link.ask(SHOW_NEIGHBORS)
         shown = parse_neighbors("".join(lines)) if done else None
         if shown is None:
@@ -177,22 +177,34 @@ class Conversation:
         self._peers.take_shown(shown, time.time())
         return shown
 
+    async def _in_force(self) -> bool:
+        """Whether ExaBGP runs with the neighbours that are wished."""
+        done, lines = await self._link.ask(SHOW_CONFIGURATION)
+        if not done:
+            raise LinkLostError("ExaBGP does not say what it runs with")
+        return self._peers.wish is None or is_in_force(self._peers.wish, parse_fingerprints(lines))
+
     async def _reload(self) -> None:
         """Have ExaBGP read its file, and see that it did; it passes over the request while updates wait to be sent."""
-        wish = self._peers.wish
-        if wish is None or not self._config_file.in_place:
+        if not self._config_file.in_place:
             return
-        self._reload_since = self._reload_since or time.monotonic()
-        self._config_file.reload_due = False
-        await self._link.ask(RELOAD)
-        for _ in range(RELOAD_LOOKS):
-            if is_in_force(wish, await self._ask_neighbors()):
-                self._reload_since = None
-                self._config_file.note(reload_problem="")
-                await self._survey()
-                return
-            await asyncio.sleep(RELOAD_PAUSE)
-        self._config_file.reload_due = True
-        if time.monotonic() > self._reload_since + RELOAD_PATIENCE:
+        if await self._in_force():
+            self._taken()
+            return
+        now = time.monotonic()
+        self._reload_since = self._reload_since or now
+        # A session that comes up in the very pass in which the file is read is lost at once.
+        if self._peers.connecting and now < self._reload_since + CONNECTING_PATIENCE:
+            return
+        if now > self._reload_since + RELOAD_PATIENCE:
             hint = "restart exabgp if this stays"
             self._config_file.note(reload_problem=f"ExaBGP does not take its new configuration; {hint}")
+        await self._link.ask(RELOAD)
+        if await self._in_force():
+            self._taken()
+            await self._survey()
+
+    def _taken(self) -> None:
+        self._reload_since = None
+        self._config_file.reload_due = False
+        self._config_file.note(reload_problem="")

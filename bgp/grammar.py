@@ -10,9 +10,10 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
-from ipaddress import IPv4Address, ip_address, ip_network
+from ipaddress import ip_address, ip_network
 from typing import Any
 
 from bgp.advertisement import IPAddress, IPNetwork
@@ -27,8 +28,12 @@ TEXT_LIMIT = 200
 """Characters of a peer's text that are passed on."""
 
 SHOW_NEIGHBORS = b"show neighbor json\n"
+SHOW_CONFIGURATION = b"show neighbor configuration\n"
 SHOW_ROUTES = b"show adj-rib out extensive\n"
 RELOAD = b"reload\n"
+
+FINGERPRINT = "ikeorch "
+"""How a neighbour's description begins."""
 
 HELLO = "ikeorch-shim 1"
 READY = "ikeorch-shim ready"
@@ -116,15 +121,16 @@ Line = Answer | Text | StateEvent | NotificationEvent | ShutdownEvent | Unusable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NeighborInForce:
-    """A neighbour of the configuration that ExaBGP runs with; what `show neighbor` shows of it."""
+class ShownNeighbor:
+    """A neighbour that ExaBGP has, as far as we need it.
+
+    Attributes:
+        address: the peer's.
+        established: the session is up.
+        local: our address of the session, None while ExaBGP does not know it.
+    """
 
     address: IPAddress
-    asn: int
-    local_asn: int
-    router_id: IPv4Address
-    hold_time: int
-    graceful_restart: bool
     established: bool
     local: IPAddress | None
 
@@ -208,17 +214,12 @@ def _address(text: object) -> IPAddress | None:
         return None
 
 
-def parse_neighbors(text: str) -> tuple[NeighborInForce, ...] | None:
+def parse_neighbors(text: str) -> tuple[ShownNeighbor, ...] | None:
     """Read the answer to SHOW_NEIGHBORS; None when it is none."""
     try:
         return tuple(
-            NeighborInForce(
+            ShownNeighbor(
                 address=ip_address(str(entry["peer"]["address"])),
-                asn=int(entry["peer"]["as"]),
-                local_asn=int(entry["local"]["as"]),
-                router_id=IPv4Address(str(entry["local"]["id"])),
-                hold_time=int(entry["local"]["hold"]),
-                graceful_restart=bool(entry["local"]["capabilities"]["graceful-restart"]),
                 established=entry["fsm"] == "ESTABLISHED",
                 local=_address(entry["local"]["address"]),
             )
@@ -226,6 +227,21 @@ def parse_neighbors(text: str) -> tuple[NeighborInForce, ...] | None:
         )
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None
+
+
+def parse_fingerprints(lines: Iterable[str]) -> dict[IPAddress, str]:
+    """Read the answer to SHOW_CONFIGURATION: each neighbour's description, "" for one without."""
+    found: dict[IPAddress, str] = {}
+    address: IPAddress | None = None
+    for line in lines:
+        match line.split():
+            case ["neighbor", text, "{"]:
+                address = _address(text)
+                if address is not None:
+                    found[address] = ""
+            case ["description", *words] if address is not None:
+                found[address] = " ".join(words).strip('";')
+    return found
 
 
 def parse_route(text: str) -> tuple[IPAddress, Route] | None:

@@ -8,6 +8,7 @@ again.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import socket
 import struct
 import time
@@ -99,8 +100,13 @@ class Link:
         return self._heard + DEADLINE if self._commands else None
 
     def close(self) -> None:
-        """End the conversation."""
-        self._writer.close()
+        """End the conversation at once, also when the other end does not read."""
+        self._writer.transport.abort()
+
+    async def closed(self) -> None:
+        """Wait until the connection is gone; it takes no time once `close` was called."""
+        with contextlib.suppress(OSError):
+            await self._writer.wait_closed()
 
     async def greet(self) -> None:
         """Hear who it is.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from bgp.advertisement import Advertisement, IPAddress, IPNetwork, Neighbor
-from bgp.grammar import NeighborInForce, NotificationEvent, StateEvent
+from bgp.grammar import NotificationEvent, ShownNeighbor, StateEvent
 from bgp.rib import Rib, Route, resolve_route
 from bgp.session import Progress, Session, SessionState
 
@@ -107,6 +107,11 @@ class Peers:
         """None until somebody wished: nothing is withdrawn and nothing configured before."""
 
     @property
+    def connecting(self) -> bool:
+        """A session is on its way up."""
+        return any(peer.progress.state is SessionState.CONNECTING for peer in self._peers.values())
+
+    @property
     def wished(self) -> list[tuple[IPAddress, Peer]]:
         """Those that somebody wished for."""
         return [(address, peer) for address, peer in self._peers.items() if peer.neighbor is not None]
@@ -145,7 +150,7 @@ class Peers:
             peer.came_up(replay=live)
         self._report(event.neighbor, peer, before)
 
-    def take_shown(self, shown: Sequence[NeighborInForce], now: float) -> None:
+    def take_shown(self, shown: Sequence[ShownNeighbor], now: float) -> None:
         """ExaBGP was asked for its neighbours.
 
         Args:

@@ -6,9 +6,11 @@ The values that ExaBGP reads by name from the environment are strings; all of it
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import MappingProxyType
+
+from bgp.advertisement import IPAddress
 
 BGP_PORT = 179
 
@@ -37,14 +39,20 @@ ENVIRONMENT: Mapping[str, str] = MappingProxyType(
 """What always holds."""
 
 
-def environment(*, user: str = "nobody", port: int = BGP_PORT) -> dict[str, str]:
+def environment(*, user: str = "nobody", port: int = BGP_PORT, listen: Iterable[IPAddress] = ()) -> dict[str, str]:
     """ExaBGP's environment, to be added to PATH.
 
     Args:
         user: whom ExaBGP becomes when it is started by root. It must be able to enter the socket's folder.
-        port: TCP port of the peers.
+        port: TCP port of the peers, and ours.
+        listen: addresses of ours where peers may connect, too. Without, a peer that was gone for long is found again
+            only with ExaBGP's next attempt, up to 60 s later. Ports below 1024 need root or CAP_NET_BIND_SERVICE, and
+            each neighbour needs its `local_address`: ExaBGP answers nobody while there is one that has none.
     """
-    return {**ENVIRONMENT, "exabgp_daemon_user": user, "exabgp_tcp_port": str(port)}
+    settings = {**ENVIRONMENT, "exabgp_daemon_user": user, "exabgp_tcp_port": str(port)}
+    if addresses := " ".join(str(address) for address in listen):
+        settings["exabgp_tcp_bind"] = addresses
+    return settings
 
 
 def server_command(config_file: Path, *, exabgp: str = "exabgp") -> tuple[str, ...]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from bgp.advertisement import Advertisement, IPAddress, Neighbor
-from bgp.grammar import NeighborInForce, NotificationEvent, PeerState, StateEvent
+from bgp.grammar import NotificationEvent, PeerState, ShownNeighbor, StateEvent
 
 NOT_YET = "no connection yet"
 LOST = "the TCP connection was refused or lost"
@@ -86,7 +86,7 @@ class Progress:
                     self.reason = LOST if event.reason == "closing connection" else event.reason
         return False
 
-    def shown(self, entry: NeighborInForce, now: float) -> bool:
+    def shown(self, entry: ShownNeighbor, now: float) -> bool:
         """ExaBGP was asked; its answer is younger than any event before it.
 
         Returns:

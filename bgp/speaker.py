@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import shutil
+import socket as sockets
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
@@ -27,6 +28,9 @@ NOT_CONNECTED = "ExaBGP's process is not connected"
 GREETING_LIMIT = 8
 """Connections that have not said yet what they are."""
 
+ACCEPT_PAUSE = 0.5
+"""Seconds after a connection could not be taken."""
+
 
 class Speaker:
     """The way to the routers.
@@ -39,6 +43,9 @@ class Speaker:
         shim: command line of the API process in the configuration; None for ours, with this Python.
         validate: command line of ExaBGP's check of a configuration; () for no check; None for `exabgp validate`.
         environment: of that check; None for this process's.
+
+    Raises:
+        ValueError: a path that cannot stand in ExaBGP's configuration.
     """
 
     def __init__(
@@ -56,6 +63,7 @@ class Speaker:
         self._on_change = on_change
         self._socket_group = socket_group
         self._shim = tuple(shim) if shim is not None else shim_command(socket)
+        render_configuration((), self._shim)
         self._wake = asyncio.Event()
         self._peers = Peers(on_change)
         self._config_file = ConfigFile(
@@ -66,9 +74,9 @@ class Speaker:
             wake=self._wake,
         )
         self._link: Link | None = None
-        self._greeting: set[Link] = set()
+        self._greeting: set[asyncio.Task[None]] = set()
         self._arrivals: asyncio.Queue[Link] = asyncio.Queue()
-        self._closed = False
+        self._closing = asyncio.Event()
         self._trouble = NOT_CONNECTED
 
     @property
@@ -102,59 +110,82 @@ class Speaker:
         return self._peers.sessions(self._trouble, self._config_file.problems)
 
     async def run(self) -> None:
-        """Serve the shim, for ever.
+        """Serve the shim, until `close` or for ever.
 
         Raises:
             SocketError: the socket cannot be opened.
         """
-        self._closed = False
-        server = await self._listen()
+        listener = self._listen()
         try:
             async with asyncio.TaskGroup() as tasks:
-                tasks.create_task(self._config_file.keep())
-                tasks.create_task(self._serve())
+                workers = [
+                    tasks.create_task(self._config_file.keep()),
+                    tasks.create_task(self._accept(listener, tasks)),
+                    tasks.create_task(self._serve()),
+                ]
+                await self._closing.wait()
+                for worker in (*workers, *self._greeting):
+                    worker.cancel()
         finally:
-            server.close()
-            await self.close()
+            listener.close()
+            while not self._arrivals.empty():
+                await self._drop(self._arrivals.get_nowait())
 
     async def close(self) -> None:
-        """End the conversation. Nothing is withdrawn."""
-        self._closed = True
-        if self._link is not None:
-            self._link.close()
-        for link in self._greeting:
-            link.close()
-        while not self._arrivals.empty():
-            self._arrivals.get_nowait().close()
+        """End the conversation, and `run`. Nothing is withdrawn."""
+        self._closing.set()
 
-    async def _listen(self) -> asyncio.Server:
+    def _listen(self) -> sockets.socket:
+        listener = sockets.socket(sockets.AF_UNIX, sockets.SOCK_STREAM)
+        listener.setblocking(False)
         try:
             self._socket.unlink(missing_ok=True)
-            server = await asyncio.start_unix_server(self._arrive, path=str(self._socket), limit=LINE_LIMIT)
+            listener.bind(str(self._socket))
             self._socket.chmod(0o660)
             if self._socket_group is not None:
                 shutil.chown(self._socket, group=self._socket_group)
+            listener.listen()
         except (OSError, LookupError) as error:
+            listener.close()
             reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
             what = f"the socket for ExaBGP's process cannot be opened ({reason})"
             raise SocketError(what, where=str(self._socket), hint="check its folder's owner and mode") from None
-        return server
+        return listener
 
-    async def _arrive(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Somebody connects; only one that says the right word may take the place of the one before it."""
-        link = Link(reader, writer, on_event=self._take_event, on_progress=self._wake.set)
-        if self._closed or len(self._greeting) >= GREETING_LIMIT:
-            link.close()
-            return
-        self._greeting.add(link)
+    async def _accept(self, listener: sockets.socket, tasks: asyncio.TaskGroup) -> None:
+        """Let connections in, a few at a time."""
+        while True:
+            try:
+                accepted, _ = await asyncio.get_running_loop().sock_accept(listener)
+                reader, writer = await asyncio.open_unix_connection(sock=accepted, limit=LINE_LIMIT)
+            except OSError:
+                # No file descriptor is left, for one: the shim tries again.
+                await asyncio.sleep(ACCEPT_PAUSE)
+                continue
+            link = Link(reader, writer, on_event=self._take_event, on_progress=self._wake.set)
+            if len(self._greeting) >= GREETING_LIMIT:
+                await self._drop(link)
+                continue
+            task = tasks.create_task(self._greet(link))
+            self._greeting.add(task)
+            task.add_done_callback(self._greeting.discard)
+
+    async def _greet(self, link: Link) -> None:
+        """Only one that says the right word may take the place of the one before it."""
+        greeted = False
         try:
             await link.greet()
-        except LinkLostError:
-            link.close()
-        else:
+            greeted = True
             self._arrivals.put_nowait(link)
+        except LinkLostError:
+            pass
         finally:
-            self._greeting.discard(link)
+            if not greeted:
+                await self._drop(link)
+
+    async def _drop(self, link: Link) -> None:
+        link.close()
+        await link.closed()
 
     async def _serve(self) -> None:
         """One conversation at a time; a newcomer ends the one before it, whose process may hang."""
@@ -187,9 +218,9 @@ class Speaker:
             trouble = f"{NOT_CONNECTED}: {group.exceptions[0]}"
         finally:
             self._link = None
-            link.close()
             self._peers.forget()
             self._say(trouble)
+            await self._drop(link)
 
     def _take_event(self, event: Event) -> None:
         self._peers.take_event(event, live=self.connected)

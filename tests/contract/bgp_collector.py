@@ -69,6 +69,7 @@ class Collector:
     """Sessions that came up so far."""
     open_now: int = 0
     _server: asyncio.Server | None = None
+    _dialled: asyncio.Task[None] | None = None
     _writers: set[asyncio.StreamWriter] = field(default_factory=set)
 
     async def start(self) -> None:
@@ -84,6 +85,13 @@ class Collector:
         if self._server is not None:
             await self._server.wait_closed()
             self._server = None
+        if self._dialled is not None:
+            await self._dialled
+
+    async def dial(self, address: str, port: int) -> None:
+        """Connect, as the active end of a session."""
+        reader, writer = await asyncio.open_connection(address, port, local_addr=(self.address, 0))
+        self._dialled = asyncio.create_task(self._serve(reader, writer))
 
     def drop(self) -> None:
         """End the sessions without a NOTIFICATION, as a lost link does."""

@@ -50,8 +50,8 @@ class Running:
 
     async def stop(self) -> None:
         """As a daemon that ends."""
-        self._task.cancel()
-        await asyncio.gather(self._task, return_exceptions=True)
+        await self.speaker.close()
+        await self._task
 
     def session(self, address: str = LEAF) -> Session:
         """One session."""

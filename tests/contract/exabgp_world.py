@@ -11,6 +11,7 @@ import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from bgp.advertisement import IPAddress
 from bgp.process import environment, server_command, validate_command
 from tests.contract.bgp_collector import Collector
 from tests.contract.polling import eventually
@@ -24,11 +25,15 @@ class RealExabgp:
 
     Attributes:
         folder: where the socket, the configuration and the log are.
+        peers: the routers, by address.
+        port: of the peers and of ExaBGP.
+        listen: where ExaBGP takes connections.
     """
 
     folder: Path
     peers: dict[str, Collector] = field(default_factory=dict)
     port: int = 0
+    listen: tuple[IPAddress, ...] = ()
     _process: asyncio.subprocess.Process | None = None
 
     @property
@@ -66,11 +71,11 @@ class RealExabgp:
             return self.config_file.exists()
 
         await eventually(written)
-        settings = environment(user=getpass.getuser(), port=self.port)
+        settings = environment(user=getpass.getuser(), port=self.port, listen=self.listen)
         with (self.folder / "log").open("ab") as log:
             self._process = await asyncio.create_subprocess_exec(
                 *server_command(self.config_file, exabgp=EXABGP),
-                env={**os.environ, **settings},
+                env={**os.environ, **settings, "exabgp_log_level": "INFO"},
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,

@@ -17,6 +17,7 @@ from bgp import conversation, link
 from bgp.errors import SocketError
 from bgp.session import SessionState
 from bgp.speaker import Speaker
+from tests.contract.bgp_collector import Collector
 from tests.contract.bgp_sessions import (
     LEAF,
     Running,
@@ -68,8 +69,11 @@ def parent_of(pid: int) -> int:
 
 
 def is_alive(pid: int) -> bool:
-    """Whether there is such a process."""
-    return Path(f"/proc/{pid}").exists()
+    """Whether there is such a process, and not only its remains."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
 
 
 async def until_listening(world: FakeExabgp | RealExabgp) -> None:
@@ -240,6 +244,11 @@ async def test_a_killed_guardian_is_replaced_by_exabgp(real: RealExabgp, running
     guardian = parent_of(worker)
     before = len(running.said)
     os.kill(guardian, signal.SIGKILL)
+
+    async def dead() -> bool:
+        return not is_alive(guardian)
+
+    await eventually(dead)
     # ExaBGP notices with the next command.
     running.speaker.set({neighbor(): [ONE, TWO]})
     await until_reconnected(running, before)
@@ -277,12 +286,56 @@ async def test_a_neighbor_whose_as_changes_starts_anew(real: RealExabgp, running
     await until_routes(real.peers[LEAF], [ONE.prefix])
 
 
-async def test_an_ipv6_session_carries_ipv6(real: RealExabgp, running: Running) -> None:
-    """Prefixes of the other family stay away."""
-    leaf = await real.add_peer("::1")
-    wish = replace(neighbor("::1"), local_address=None, transitive=True)
-    running.speaker.set({wish: [offer("fd00:2::/48", 1.0), ONE]})
+async def test_a_change_that_shows_nowhere_is_taken_too(real: RealExabgp, running: Running) -> None:
+    """The restart time is said in the OPEN only; the fingerprint shows whether ExaBGP has read it."""
+    leaf = real.peers[LEAF]
+    running.speaker.set({neighbor(graceful_restart=20): [ONE]})
     await real.start()
+    await running.until_sent([ONE])
+    running.speaker.set({neighbor(graceful_restart=30): [ONE]})
+
+    async def said() -> bool:
+        return leaf.opens[-1].capabilities[64][1] == 30
+
+    await eventually(said)
+    await until_routes(leaf, [ONE.prefix])
+    assert leaf.opens[0].capabilities[64][1] == 20
+
+
+async def test_a_file_that_is_in_force_is_not_read_again(real: RealExabgp, running: Running) -> None:
+    """A reload at the moment in which a session comes up costs that session."""
+    running.speaker.set({neighbor(): [ONE]})
+    await real.start()
+    await running.until_sent([ONE])
+    assert real.log.count("performing reload") == 1
+
+
+async def test_a_peer_may_connect_by_itself(real: RealExabgp, running: Running) -> None:
+    """One that was gone for long need not wait for ExaBGP's next attempt."""
+    real.listen = (ip_address("127.0.0.1"),)
+    silent = Collector(address="127.0.0.3", asn=65003)
+    running.speaker.set({replace(neighbor("127.0.0.3", asn=65003), local_address=real.listen[0]): [ONE]})
+    await real.start()
+    await running.until_state(SessionState.DOWN, "127.0.0.3", reason="refused or lost")
+    await silent.dial("127.0.0.1", real.port)
+    await until_routes(silent, [ONE.prefix])
+    await silent.stop()
+
+
+async def test_an_ipv6_session_carries_ipv6(real: RealExabgp, running: Running) -> None:
+    """Prefixes of the other family stay away, AS numbers may have four bytes, and a new speaker sends nothing twice."""
+    leaf = await real.add_peer("::1", asn=4_200_000_001)
+    wished = replace(neighbor("::1", asn=4_200_000_001), local_asn=4_200_000_000, transitive=True)
+    offers = [offer("fd00:2::/48", 1.0), offer("fd00:3::/64", 0.0), ONE]
+    running.speaker.set({wished: offers})
+    await real.start()
+    await running.until_sent(offers[:2], "::1")
+    await until_routes(leaf, ["fd00:2::/48", "fd00:3::/64"])
+    route = leaf.routes[offers[0].prefix]
+    assert (str(route.next_hop), route.communities[0].hex()) == ("::1", "00045ba03f800000")
+    await running.stop()
+    successor = Running(real)
+    successor.speaker.set({wished: offers[:1]})
     await until_routes(leaf, ["fd00:2::/48"])
-    (route,) = leaf.routes.values()
-    assert (str(route.next_hop), route.communities[0].hex()) == ("::1", "0004fdf23f800000")
+    assert (leaf.carrying, leaf.established) == (3, 1)
+    await successor.stop()

@@ -275,6 +275,10 @@ class FakeExabgp:
         if command == "show neighbor json":
             self._say(json.dumps([self._shown(address) for address in self._neighbors]))
             return True
+        if command == "show neighbor configuration":
+            for address, neighbor in self._neighbors.items():
+                self._say(f"neighbor {address} {{", f"\tdescription {neighbor.settings['description']};", "}")
+            return True
         if command == "show adj-rib out extensive":
             for address, neighbor in self._neighbors.items():
                 for prefix, route in neighbor.held.items():
@@ -316,15 +320,8 @@ class FakeExabgp:
 
     def _shown(self, address: str) -> dict[str, object]:
         neighbor = self._neighbors[address]
-        restart = neighbor.settings["graceful-restart"] != "disable"
         return {
             "fsm": "ESTABLISHED" if neighbor.up else "IDLE",
-            "local": {
-                "address": self._local(address),
-                "as": int(neighbor.settings["local-as"]),
-                "id": neighbor.settings["router-id"],
-                "hold": int(neighbor.settings["hold-time"]),
-                "capabilities": {"graceful-restart": restart},
-            },
-            "peer": {"address": address, "as": int(neighbor.settings["peer-as"])},
+            "local": {"address": self._local(address)},
+            "peer": {"address": address},
         }

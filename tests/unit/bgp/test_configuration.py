@@ -10,7 +10,7 @@ import pytest
 
 from bgp.advertisement import Neighbor
 from bgp.configuration import is_in_force, render_configuration
-from bgp.grammar import NeighborInForce
+from bgp.grammar import parse_fingerprints
 from bgp.process import ENVIRONMENT, environment, server_command, shim_command, validate_command
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "exabgp.conf"
@@ -27,16 +27,6 @@ NEIGHBORS = (
         hold_time=9,
     ),
     PLAIN,
-)
-SHOWN = NeighborInForce(
-    address=PLAIN.address,
-    asn=65001,
-    local_asn=65010,
-    router_id=IPv4Address("10.0.255.1"),
-    hold_time=90,
-    graceful_restart=False,
-    established=False,
-    local=None,
 )
 
 
@@ -80,28 +70,36 @@ def test_two_neighbors_at_one_address_are_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    "shown",
+    "other",
     [
         (),
-        (SHOWN, SHOWN),
-        (replace(SHOWN, address=ip_address("10.0.0.253")),),
-        (replace(SHOWN, asn=65002),),
-        (replace(SHOWN, local_asn=65011),),
-        (replace(SHOWN, router_id=IPv4Address("10.0.255.2")),),
-        (replace(SHOWN, hold_time=180),),
-        (replace(SHOWN, graceful_restart=True),),
+        (PLAIN, replace(PLAIN, address=ip_address("10.0.0.253"))),
+        (replace(PLAIN, address=ip_address("10.0.0.253")),),
+        (replace(PLAIN, asn=65002),),
+        (replace(PLAIN, local_asn=65011),),
+        (replace(PLAIN, local_address=ip_address("10.0.0.1")),),
+        (replace(PLAIN, router_id=IPv4Address("10.0.255.2")),),
+        (replace(PLAIN, hold_time=180),),
+        (replace(PLAIN, graceful_restart=20),),
+        (replace(PLAIN, graceful_restart=30),),
     ],
 )
-def test_what_exabgp_runs_with_is_compared(shown: tuple[NeighborInForce, ...]) -> None:
-    """Any difference that it shows means that it has not read the file."""
-    assert is_in_force((PLAIN,), (SHOWN,))
-    assert not is_in_force((PLAIN,), shown)
+def test_whether_exabgp_has_read_the_file_shows_in_the_fingerprints(other: tuple[Neighbor, ...]) -> None:
+    """Any difference changes them; how link bandwidth is sent is no matter of the file."""
+    shown = parse_fingerprints(render_configuration((PLAIN,), SHIM).splitlines())
+    assert is_in_force((PLAIN,), shown)
+    assert is_in_force((replace(PLAIN, transitive=True),), shown)
+    assert not is_in_force(other, shown)
+    assert not is_in_force((PLAIN,), {**shown, ip_address("10.0.0.9"): ""})
 
 
 def test_how_exabgp_is_run() -> None:
     """One place for the unit and the lab."""
     settings = environment(user="ikeorch-bgp", port=1179)
     assert (settings["exabgp_daemon_user"], settings["exabgp_tcp_port"]) == ("ikeorch-bgp", "1179")
+    assert "exabgp_tcp_bind" not in settings
+    listening = environment(listen=[ip_address("10.0.0.1"), ip_address("fd00::1")])
+    assert listening["exabgp_tcp_bind"] == "10.0.0.1 fd00::1"
     assert settings.items() >= ENVIRONMENT.items()
     assert (ENVIRONMENT["exabgp_api_ack"], ENVIRONMENT["exabgp_api_cli"]) == ("true", "false")
     assert server_command(Path("/etc/x.conf")) == ("exabgp", "server", "/etc/x.conf")

@@ -13,14 +13,15 @@ from bgp.grammar import (
     COMMAND_LIMIT,
     TEXT_LIMIT,
     Answer,
-    NeighborInForce,
     NotificationEvent,
     PeerState,
+    ShownNeighbor,
     ShutdownEvent,
     StateEvent,
     Text,
     Unusable,
     clean_text,
+    parse_fingerprints,
     parse_line,
     parse_neighbors,
     parse_route,
@@ -209,26 +210,33 @@ def test_no_text_makes_the_others_fail(text: str) -> None:
 def test_the_neighbors_in_force() -> None:
     """As far as ExaBGP shows them; it does not know its own address before the first connection."""
     assert parse_neighbors(SHOWN) == (
-        NeighborInForce(
-            address=LEAF,
-            asn=65001,
-            local_asn=65010,
-            router_id=IPv4Address("10.0.255.1"),
-            hold_time=90,
-            graceful_restart=True,
-            established=True,
-            local=ip_address("10.0.0.1"),
-        ),
-        NeighborInForce(
-            address=ip_address("fd00::2"),
-            asn=65002,
-            local_asn=65010,
-            router_id=IPv4Address("10.0.255.1"),
-            hold_time=30,
-            graceful_restart=False,
-            established=False,
-            local=None,
-        ),
+        ShownNeighbor(address=LEAF, established=True, local=ip_address("10.0.0.1")),
+        ShownNeighbor(address=ip_address("fd00::2"), established=False, local=None),
     )
     assert parse_neighbors("Peer   AS") is None
     assert parse_neighbors("7") is None
+
+
+def test_the_fingerprints_in_force() -> None:
+    """A neighbour that somebody else configured has none."""
+    lines = [
+        "neighbor 10.0.0.254 {",
+        '\tdescription "ikeorch 0123456789abcdef";',
+        "\trouter-id 10.0.255.1;",
+        "\tcapability {",
+        "\t}",
+        "}",
+        "neighbor fd00::2 {",
+        '\tdescription "";',
+        "}",
+        "neighbor nonsense {",
+        '\tdescription "x";',
+        "}",
+    ]
+    assert parse_fingerprints(lines) == {LEAF: "ikeorch 0123456789abcdef", ip_address("fd00::2"): ""}
+
+
+@given(st.lists(st.text()))
+def test_no_lines_make_the_fingerprints_fail(lines: list[str]) -> None:
+    """Answers may be anything."""
+    parse_fingerprints(lines)

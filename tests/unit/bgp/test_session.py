@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from ipaddress import IPv4Address, ip_address
+from ipaddress import ip_address
 
 from bgp.advertisement import IPAddress
-from bgp.grammar import NeighborInForce, NotificationEvent, PeerState, StateEvent
+from bgp.grammar import NotificationEvent, PeerState, ShownNeighbor, StateEvent
 from bgp.session import LOST, NOT_YET, Progress, SessionState
 
 LEAF = ip_address("10.0.0.254")
@@ -22,18 +22,9 @@ def notification(*, received: bool = False, text: str = "") -> NotificationEvent
     return NotificationEvent(neighbor=LEAF, received=received, code=2, subcode=2, text=text)
 
 
-def shown(*, established: bool) -> NeighborInForce:
+def shown(*, established: bool) -> ShownNeighbor:
     """What ExaBGP shows."""
-    return NeighborInForce(
-        address=LEAF,
-        asn=65001,
-        local_asn=65010,
-        router_id=IPv4Address("10.0.255.1"),
-        hold_time=90,
-        graceful_restart=False,
-        established=established,
-        local=None,
-    )
+    return ShownNeighbor(address=LEAF, established=established, local=None)
 
 
 def test_a_session_that_was_never_there_says_so() -> None:
