@@ -22,6 +22,7 @@ class Peer:
         progress: its session.
         rib: its routes.
         ended_rib: the End-of-RIB marker was sent in this session, or nobody waits for one.
+        found_up: the session came up when nobody of us saw it.
     """
 
     def __init__(self) -> None:
@@ -29,6 +30,7 @@ class Peer:
         self.progress = Progress()
         self.rib = Rib()
         self.ended_rib = True
+        self.found_up = False
         self._offers: tuple[Advertisement, ...] = ()
 
     def wish(self, neighbor: Neighbor, offers: tuple[Advertisement, ...]) -> None:
@@ -44,8 +46,20 @@ class Peer:
         """
         self._want()
         self.ended_rib = False
+        self.found_up = not replay
         if replay:
             self.rib.replay()
+
+    def learn(self, held: Mapping[IPNetwork, Route]) -> None:
+        """ExaBGP was asked what it holds.
+
+        Routes of a session that was found up are an earlier life's, which also ended their replay: the marker is an
+        UPDATE message, and nobody is to get one because we were started anew.
+        """
+        self.rib.learn(held)
+        if self.found_up and held:
+            self.ended_rib = True
+        self.found_up = False
 
     @property
     def end_of_rib_due(self) -> bool:
@@ -172,7 +186,7 @@ class Peers:
         """
         for address, peer in self._peers.items():
             if address in held:
-                peer.rib.learn(held[address])
+                peer.learn(held[address])
             else:
                 peer.rib.forget()
 

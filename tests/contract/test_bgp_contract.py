@@ -249,6 +249,26 @@ async def test_graceful_restart_ends_the_replay_with_a_marker(world: World, leaf
     assert leaf.carrying == 1
 
 
+async def test_a_new_speaker_does_not_end_the_replay_of_its_predecessor(
+    world: World, leaf: Router, running: Running
+) -> None:
+    """The marker is an UPDATE message too: none goes out because we were started anew."""
+    await announce_one(world, leaf, running, graceful_restart=20)
+
+    async def marked() -> bool:
+        return leaf.ends_of_rib == 1
+
+    await eventually(marked)
+    await running.stop()
+    successor = Running(world)
+    successor.speaker.set({neighbor(graceful_restart=20): [ONE]})
+    await successor.until_sent([ONE])
+    successor.speaker.set({neighbor(graceful_restart=20): [ONE, TWO]})
+    await until_routes(leaf, [ONE.prefix, TWO.prefix])
+    assert leaf.ends_of_rib == 1
+    await successor.stop()
+
+
 async def test_without_a_wish_there_is_no_end_of_rib(world: World, leaf: Router, running: Running) -> None:
     """A peer that keeps our routes over a restart must not drop them before we know what we want."""
     await announce_one(world, leaf, running, graceful_restart=20)
