@@ -166,8 +166,8 @@ class Conversation:
             if (parsed := parse_route(line)) is not None:
                 address, route = parsed
                 held.setdefault(address, {})[route.prefix] = route
-        self._peers.learn(held)
         self._config_file.reload_due |= not await self._in_force()
+        self._peers.learn(held)
 
     async def _ask_neighbors(self) -> tuple[ShownNeighbor, ...]:
         done, lines = await self._link.ask(SHOW_NEIGHBORS)

@@ -286,6 +286,20 @@ async def test_a_neighbor_whose_as_changes_starts_anew(real: RealExabgp, running
     await until_routes(real.peers[LEAF], [ONE.prefix])
 
 
+async def test_the_end_of_rib_comes_after_many_routes(real: RealExabgp, running: Running) -> None:
+    """After the last of them, however many commands may be on the way at once."""
+    leaf = real.peers[LEAF]
+    running.speaker.set({neighbor(graceful_restart=20): MANY})
+    await real.start()
+
+    async def marked() -> bool:
+        return leaf.ends_of_rib == 1
+
+    await eventually(marked)
+    before = [update.end_of_rib for update in leaf.updates].index(True)
+    assert len({prefix for update in leaf.updates[:before] for prefix in update.announced}) == len(MANY)
+
+
 async def test_a_change_that_shows_nowhere_is_taken_too(real: RealExabgp, running: Running) -> None:
     """The restart time is said in the OPEN only; the fingerprint shows whether ExaBGP has read it."""
     leaf = real.peers[LEAF]
