@@ -7,7 +7,7 @@ import sys
 
 from lab.control import LabError
 
-BENCHMARKS = {"bringup": "lab.bench.bringup", "cli": "lab.bench.cli"}
+BENCHMARKS = {"bringup": "lab.bench.bringup", "cli": "lab.bench.cli", "failover": "lab.bench.failover"}
 
 
 def main() -> int:

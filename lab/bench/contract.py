@@ -29,6 +29,7 @@ class Result:
         ratios: plain numbers.
         control: what the run that was broken on purpose showed.
         environment: facts on where it ran, beside the common ones.
+        details: one entry a run, for the file with the raw samples only.
     """
 
     name: str
@@ -38,12 +39,20 @@ class Result:
     ratios: Mapping[str, float]
     control: str
     environment: Mapping[str, object] = field(default_factory=dict)
+    details: Sequence[object] = ()
 
     def publish(self) -> None:
         """Write the raw samples to build/bench/NAME.json and the result as the last line of stdout."""
         OUTPUT.mkdir(parents=True, exist_ok=True)
         environment = {**common_environment(), **self.environment}
-        raw = {"name": self.name, "unit": self.unit, "samples": self.samples, "environment": environment}
+        raw: dict[str, object] = {
+            "name": self.name,
+            "unit": self.unit,
+            "samples": self.samples,
+            "environment": environment,
+        }
+        if self.details:
+            raw["details"] = self.details
         (OUTPUT / f"{self.name}.json").write_text(json.dumps(raw, indent=2) + "\n")
         medians = {key: round(statistics.median(values), 4) for key, values in self.samples.items()}
         spread = {key: [round(min(values), 4), round(max(values), 4)] for key, values in self.samples.items()}

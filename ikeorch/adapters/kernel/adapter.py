@@ -60,11 +60,14 @@ class KernelAdapter:
     def __init__(self, *, guard_file: Path) -> None:
         self._guard_file = guard_file
         self._netlink = Netlink()
+        # a failed tunnel leaves its groups while a snapshot is read, which takes long where there are many routes
+        self._groups = Netlink()
         self._resilient: bool | None = None
 
     async def close(self) -> None:
-        """Close the netlink socket."""
+        """Close the netlink sockets."""
         await self._netlink.close()
+        await self._groups.close()
 
     async def snapshot(self, sysctls: Iterable[str] = ()) -> KernelState:
         """Everything of ours, and the named settings.
@@ -113,7 +116,7 @@ class KernelAdapter:
             case NextHop():
                 await routing.put_next_hop(self._netlink, obj, _device_index(obj.device))
             case NextHopGroup():
-                await routing.put_group(self._netlink, obj)
+                await routing.put_group(self._groups, obj)
             case PrefixRoute():
                 await routing.put_prefix_route(self._netlink, obj)
             case Sysctl():
