@@ -43,7 +43,7 @@ class Executor:
         kernel: the kernel.
         charon: charon.
         fabric: the leafs.
-        groups: held while a next-hop group is changed.
+        groups: held while a next-hop group is changed, or the fabric told.
     """
 
     def __init__(self, kernel: KernelPort, charon: CharonPort, fabric: FabricPort, groups: asyncio.Lock) -> None:
@@ -63,7 +63,8 @@ class Executor:
         """Carry out actions in order.
 
         After a failure the rest of that tunnel's actions wait for the next pass; the other tunnels go on. When
-        charon is lost on the way, all that concerns it waits. Groups wait once `outdated` says that they are.
+        charon is lost on the way, all that concerns it waits. What follows the tunnels' health waits once
+        `outdated` says that it has changed.
 
         Returns:
             What was done, and what failed.
@@ -76,11 +77,11 @@ class Executor:
             if action.tunnel in stopped or (charon_lost and _concerns_charon(action.operation)):
                 continue
             try:
-                if isinstance(action.operation, EnsureObject) and isinstance(action.operation.target, NextHopGroup):
+                if _follows_health(action.operation):
                     async with self._groups:
                         if outdated():
                             continue
-                        await self._kernel.ensure(action.operation.target)
+                        await self._perform(action.operation, credentials, key)
                 else:
                     await self._perform(action.operation, credentials, key)
             except IkeorchError as error:
@@ -116,6 +117,15 @@ class Executor:
                 await self._charon.terminate(ike_id, force=force)
             case _:
                 assert_never(operation)
+
+
+def _follows_health(operation: Operation) -> bool:
+    """Whether it says what tunnels can carry, which a failure may have changed since the pass began."""
+    match operation:
+        case Advertise() | EnsureObject(NextHopGroup()):
+            return True
+        case _:
+            return False
 
 
 def _concerns_charon(operation: Operation) -> bool:

@@ -1,8 +1,9 @@
-"""The short way: a tunnel that went down leaves its groups at once, beside the passes of the loop.
+"""The short way: a tunnel that went down leaves its groups at once, and the fabric hears of it, beside the passes.
 
 A pass looks at everything before it acts, and may be waiting for charon. What a failed tunnel needs is known already:
-the groups of the last pass without it. A pass that began before must not put the older groups back, so every change
-of a group, on either way, holds one lock, and a pass asks under it whether it is outdated.
+the groups of the last pass without it. A pass that began before must not put the older groups back or tell the fabric
+what was true before, so every change of these, on either way, holds one lock, and a pass asks under it whether it is
+outdated. Nothing is added here: what comes back is a matter of the passes.
 """
 
 from __future__ import annotations
@@ -15,11 +16,12 @@ import structlog
 
 from ikeorch.core.allocate import Allocations
 from ikeorch.core.desired import Desired, plan_routes
+from ikeorch.core.fabric import compute_fabric
 from ikeorch.core.health import Verdict
 from ikeorch.core.ids import TunnelId
 from ikeorch.core.kernel_state import NextHopGroup
 from ikeorch.core.spec import GatewaySpec
-from ikeorch.daemon.ports import KernelPort
+from ikeorch.daemon.ports import FabricPort, KernelPort
 from ikeorch.errors import IkeorchError
 
 _log = structlog.get_logger("ikeorch.loop")
@@ -30,10 +32,12 @@ class Failover:
 
     Args:
         kernel: the kernel.
+        fabric: the leafs.
     """
 
-    def __init__(self, kernel: KernelPort) -> None:
+    def __init__(self, kernel: KernelPort, fabric: FabricPort) -> None:
         self._kernel = kernel
+        self._fabric = fabric
         self._generation = 0
         self._known: tuple[GatewaySpec, Allocations, Desired, bool] | None = None
         self._grouped: frozenset[TunnelId] = frozenset()
@@ -57,7 +61,7 @@ class Failover:
             self._grouped = frozenset(tunnel for tunnel, weight in desired.weights.items() if weight)
 
     async def repair(self, verdicts: Mapping[TunnelId, Verdict]) -> bool:
-        """Take the tunnels that are down out of the groups that they stand in.
+        """Take the tunnels that are down out of the groups that they stand in, and tell the fabric what is left.
 
         The last members of a group stay (D6). What fails is left to the next pass.
 
@@ -70,8 +74,9 @@ class Failover:
         began = time.monotonic()
         spec, allocations, desired, resilient = self._known
         self._generation += 1
-        routed, weights, _ = plan_routes(
-            spec, desired.tunnels, allocations, verdicts=verdicts, grouped=self._grouped, resilient=resilient
+        known = {tunnel: verdicts.get(tunnel, Verdict.UNKNOWN) for tunnel in self._grouped}
+        routed, weights, held = plan_routes(
+            spec, desired.tunnels, allocations, verdicts=known, grouped=self._grouped, resilient=resilient
         )
         changed = 0
         async with self.lock:
@@ -85,6 +90,8 @@ class Failover:
                 else:
                     changed += 1
             self._grouped &= frozenset(tunnel for tunnel, weight in weights.items() if weight)
+            if self._fabric.state().wish is not None:
+                self._fabric.advertise(compute_fabric(spec, weights, held))
         if changed:
             _log.warning(
                 "failed_over",

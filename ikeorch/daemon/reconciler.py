@@ -130,7 +130,7 @@ class Reconciler:
         self._prober = prober
         self._fabric = fabric
         self._numbers = Numbers(store)
-        self._failover = Failover(kernel)
+        self._failover = Failover(kernel, fabric)
         self._executor = Executor(kernel, charon, fabric, self._failover.lock)
         self._health = asyncio.Event()
         self._wake = _Wake()

@@ -1,8 +1,8 @@
 """``make demo``: the reference scenario in plain words, on a real data plane.
 
-Two sites join over two providers with four tunnels; flows spread over them; the daemon is killed under traffic and
-nothing is lost. Everything that is shown is read from the kernel, charon and the hosts, and every claim is checked:
-the exit code is 0 only when all hold.
+Two sites join over two providers with four tunnels; the fabric learns of it by BGP; flows spread over the tunnels; a
+provider goes dark; parts of the gateway are killed under traffic and nothing is lost. Everything that is shown is read
+from the kernel, charon, FRR and the hosts, and every claim is checked: the exit code is 0 only when all hold.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ import time
 from collections.abc import Callable
 
 from lab.control import LabError
-from lab.node import Node
 from lab.runner import TWO_DC, Lab
-from lab.scenarios.observe import children, group_of, guard_drops, xfrm_interfaces
+from lab.scenarios.demo_faults import daemon_killed, fabric, helpers_killed, provider_dark
+from lab.scenarios.observe import children, group_of, xfrm_interfaces
+from lab.scenarios.report import Report
 from lab.scenarios.sites import (
-    BACKWARD,
     CA_FOLDER,
     FORWARD,
     IKEORCH,
@@ -28,8 +28,7 @@ from lab.scenarios.sites import (
     start_daemons,
     wait_carrying,
 )
-from lab.scenarios.traffic import FlowShares, captures, finish, spread_flows, streams
-from lab.waiting import wait_until
+from lab.scenarios.traffic import FlowShares, spread_flows
 
 PICTURE = """\
    site A                      providers                       site B
@@ -38,45 +37,7 @@ PICTURE = """\
  host-a2 ┘                 └─── isp2 5+5 ms ───┘                 └ host-b2
             tunnels 0 and 2 over isp1, tunnels 1 and 3 over isp2
 """
-RATE = 500
-STREAM_PACKETS = 6000
 FLOWS = 256
-
-
-class Report:
-    """Says what happens, and remembers what was claimed and whether it held."""
-
-    def __init__(self) -> None:
-        self.began = time.monotonic()
-        self.results: list[tuple[str, str, bool]] = []
-
-    def title(self, text: str) -> None:
-        """A new step."""
-        print(f"\n== {text}  [{time.monotonic() - self.began:.0f} s]", flush=True)
-
-    def say(self, text: str) -> None:
-        """A sentence or an output."""
-        print(text.rstrip(), flush=True)
-
-    def command(self, node: Node, *arguments: str) -> None:
-        """Show a command and what it prints."""
-        self.say(f"{node.name}# ikeorch {' '.join(arguments)}")
-        self.say(ikeorch(node, *arguments).stdout)
-
-    def claim(self, what: str, measured: str, *, held: bool) -> None:
-        """A claim with the figure that was measured."""
-        self.results.append((what, measured, held))
-        self.say(f"{'ok ' if held else 'NOT'} {what}: {measured}")
-
-    def summary(self) -> bool:
-        """All claims as a table; True when all held."""
-        self.title("Summary")
-        width = max(len(what) for what, _, _ in self.results)
-        for what, measured, held in self.results:
-            self.say(f"  {'ok ' if held else 'NOT'}  {what.ljust(width)}  {measured}")
-        good = all(held for _, _, held in self.results)
-        self.say(f"\n{'Everything held' if good else 'Something did not hold'}, {time.monotonic() - self.began:.0f} s.")
-        return good
 
 
 def certificates(lab: Lab, report: Report) -> None:
@@ -93,7 +54,10 @@ def certificates(lab: Lab, report: Report) -> None:
 
 def tunnels(lab: Lab, report: Report) -> None:
     """Step 2: one command on A, its output given to B."""
-    report.title("charon and ikeorchd start on both gateways; then one command on A brings up four tunnels")
+    report.title(
+        "charon, the prober, ikeorchd and ExaBGP start on both gateways, FRR on the leafs; "
+        "then one command on A brings up four tunnels"
+    )
     start_daemons(lab)
     a, b = lab.node("gw-a"), lab.node("gw-b")
     began = time.monotonic()
@@ -153,38 +117,16 @@ def show_shares(shares: FlowShares, report: Report) -> None:
         report.say(f"  {tunnel}  there {there:4d} {'#' * (there // 4):<24}  back {back:4d} {'#' * (back // 4)}")
 
 
-def daemon_killed(lab: Lab, report: Report) -> None:
-    """Step 5: kill -9 under traffic."""
-    report.title(f"kill -9 of ikeorchd on gw-a, under {2 * RATE} packets a second (both ways, 64 flows each)")
-    a = lab.node("gw-a")
-    before = children(a)
-    ends = ("isp1:eth1", "isp2:eth1")
-    with captures(lab, ends) as running, streams(lab, (FORWARD, BACKWARD), rate=RATE, count=STREAM_PACKETS) as started:
-        wait_until(lambda: time.monotonic() > report.began, "the streams run", 1)
-        time.sleep(2)
-        pid = a.kill("ikeorchd")
-        report.say(f"kill -9 {pid}; its supervisor starts it again after a second, as systemd would")
-        wait_until(lambda: a.daemons["ikeorchd"].pid not in {None, pid}, "ikeorchd runs again", 20)
-        results = [stream.result() for stream in started]
-        seen = {end: finish(capture) for end, capture in running.items()}
-    a.wait_ready("ikeorchd", 20)
-    wait_carrying(lab)
-    for stream, result in zip(started, results, strict=True):
-        measured = f"{result['received']} of {result['total']} arrived, {result['lost']} lost"
-        whole = result["lost"] == 0 and result["total"] == STREAM_PACKETS
-        report.claim(f"nothing lost {stream.direction.name}", measured, held=whole)
-    after = children(a)
-    same = [(c.tunnel, c.spi_in, c.spi_out) for c in before] == [(c.tunnel, c.spi_in, c.spi_out) for c in after]
-    report.claim("the same SPIs before and after", f"{len(after)} CHILD_SAs", held=same)
-    for end, capture in seen.items():
-        kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(capture["kinds"].items()))
-        clear = set(capture["kinds"]) <= {"esp", "ike", "arp", "nd-mld"} and capture["magic"] == 0
-        report.claim(f"only ciphertext at {end}", kinds, held=clear and capture["kinds"].get("esp", 0) > 1000)
-    report.command(a, "plan")
-    report.say(f"the guard's drop counters on gw-a: {guard_drops(a)}")
-
-
-STEPS: tuple[Callable[[Lab, Report], None], ...] = (certificates, tunnels, outside, flows, daemon_killed)
+STEPS: tuple[Callable[[Lab, Report], None], ...] = (
+    certificates,
+    tunnels,
+    outside,
+    fabric,
+    flows,
+    provider_dark,
+    daemon_killed,
+    helpers_killed,
+)
 
 
 def main() -> int:

@@ -157,9 +157,20 @@ def updates_received(node: Node, address: str) -> int:
     return int(neighbor(node, address)["messageStats"]["updatesRecv"])
 
 
-def told_bandwidth(node: Node, prefix: str) -> float | None:
-    """The link bandwidth in bytes/s that a leaf's best path to a prefix carries, None without a path or without one."""
-    return next((path.link_bandwidth for path in leaf_route(node, prefix) if path.best), None)
+def told_bandwidths(node: Node, prefixes: Sequence[str]) -> list[float | None]:
+    """The link bandwidth in bytes/s that a leaf's best path to each prefix carries, None without a path or without one.
+
+    One vtysh answers for all: it takes a third of a second where the guest is busy.
+    """
+    text = vtysh(node, *(f"show bgp {_family(prefix)} unicast {prefix} json" for prefix in prefixes))
+    decoder = json.JSONDecoder()
+    found: list[float | None] = []
+    for prefix in prefixes:
+        table, end = decoder.raw_decode(text := text.lstrip())
+        text = text[end:]
+        paths = read_paths(table) if table.get("prefix") == prefix else ()
+        found.append(next((path.link_bandwidth for path in paths if path.best), None))
+    return found
 
 
 def fib_route(node: Node, prefix: str) -> FibRoute | None:

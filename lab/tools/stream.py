@@ -79,13 +79,6 @@ def _send(sock: socket.socket, packet: bytes, target: tuple[str, int] | None) ->
         sock.sendto(packet, target)
 
 
-def _send(sock: socket.socket, packet: bytes, target: tuple[str, int] | None) -> None:
-    if target is None:
-        sock.send(packet)
-    else:
-        sock.sendto(packet, target)
-
-
 def receive(address: str, port: int, *, silence: float, longest: float) -> dict[str, object]:
     """Receive until the sender's end mark, a silence after the first packet, or the longest time.
 

@@ -353,6 +353,7 @@ async def test_a_tunnel_that_goes_down_leaves_its_groups_beside_a_pass_that_hang
     world.prober.down = {1}
     world.reconciler.health_changed()
     await until(lambda: members(world) == [3, 3])
+    assert set(world.fabric.told().values()) == {FULL * 3 / 4}
     assert time.monotonic() - began < 1, "it waited for charon"
     assert world.reconciler.last is not None
     number = world.reconciler.last.number
@@ -386,6 +387,7 @@ async def test_a_pass_that_began_before_a_failure_does_not_undo_the_failover(wor
     hop = world.reconciler._numbers.allocate(world.reconciler.spec).next_hop(TunnelId("gw-b", 2), Family.IPV4)
     groups = [entry for entry in world.kernel.objects.values() if isinstance(entry, NextHopGroup)]
     assert all(member.next_hop != hop for group in groups for member in group.members)
+    assert max(world.fabric.told().values()) < FULL
 
 
 def replace_members(world: World, count: int) -> NextHopGroup:
