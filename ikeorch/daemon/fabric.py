@@ -55,6 +55,7 @@ class Fabric:
         Raises:
             BgpError: the socket cannot be made.
         """
+        self._wake = wake
         await self._speaker.run()
 
     def advertise(self, wish: FabricWish) -> None:
