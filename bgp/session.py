@@ -13,6 +13,23 @@ LOST = "the TCP connection was refused or lost"
 """ExaBGP says "closing connection" to both."""
 
 
+_WORDS = {
+    (2, 2): "bad peer AS",
+    (2, 3): "bad BGP identifier",
+    (2, 6): "unacceptable hold time",
+    (4, 0): "hold timer expired",
+    (6, 1): "maximum number of prefixes reached",
+    (6, 2): "administrative shutdown",
+    (6, 3): "peer de-configured",
+    (6, 4): "administrative reset",
+    (6, 5): "connection rejected",
+    (6, 6): "other configuration change",
+    (6, 7): "connection collision",
+    (6, 8): "out of resources",
+}
+"""RFC 4271 sections 4.5 and 6, RFC 4486 section 4."""
+
+
 class SessionState(Enum):
     """Where a session stands."""
 
@@ -61,8 +78,10 @@ class Progress:
     def notified(self, event: NotificationEvent) -> None:
         """A NOTIFICATION says more than the "down" that follows it."""
         who = "the peer sent" if event.received else "we sent"
+        words = _WORDS.get((event.code, event.subcode), "")
+        meaning = f" ({words})" if words else ""
         text = f": {event.text}" if event.text else ""
-        self.reason = f"{who} NOTIFICATION {event.code}/{event.subcode}{text}"
+        self.reason = f"{who} NOTIFICATION {event.code}/{event.subcode}{meaning}{text}"
 
     def changed(self, event: StateEvent) -> bool:
         """A session changed.
@@ -82,9 +101,20 @@ class Progress:
             case PeerState.DOWN:
                 self._move(SessionState.DOWN, event.at)
                 # "notification sent (2,2)" only repeats what the notification itself said in words.
-                if event.reason and not (event.reason.startswith("notification ") and "NOTIFICATION" in self.reason):
-                    self.reason = LOST if event.reason == "closing connection" else event.reason
+                self._lost(event.reason)
         return False
+
+    def _lost(self, reason: str) -> None:
+        """Why a connection ended; what a NOTIFICATION said before is told more than once only by the peer."""
+        notified = "NOTIFICATION" in self.reason
+        if reason == "closing connection":
+            if not notified:
+                self.reason = LOST
+            elif not self.reason.endswith(LOST):
+                self.reason += f"; since then {LOST}"
+        # "notification sent (2,2)" only repeats what the notification itself said in words.
+        elif reason and not (notified and reason.startswith("notification ")):
+            self.reason = reason
 
     def shown(self, entry: ShownNeighbor, now: float) -> bool:
         """ExaBGP was asked; its answer is younger than any event before it.

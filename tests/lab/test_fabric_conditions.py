@@ -43,7 +43,7 @@ def test_a_leaf_that_refuses_the_session_is_named(lab: Lab) -> None:
     a, leaf = lab.node("gw-a"), lab.node("leaf-a")
     vtysh(leaf, "configure terminal", "router bgp 65001", "neighbor 10.0.0.1 shutdown")
     try:
-        wait_until(lambda: down(a, "NOTIFICATION 6/2"), "the refusal is shown", 20)
+        wait_until(lambda: down(a, "NOTIFICATION 6/2 (administrative shutdown)"), "the refusal is shown", 20)
         shown = ikeorch(a, "bgp", "status", check=False)
         assert shown.returncode == 3
         assert "NOTIFICATION 6/2" in shown.stdout

@@ -49,9 +49,14 @@ def test_a_notification_says_more_than_the_down_after_it() -> None:
     progress.notified(notification(text="ASN in OPEN (65009) did not match ASN expected (65001)"))
     progress.changed(change(PeerState.DOWN, reason="notification sent (2,2)"))
     progress.changed(change(PeerState.CONNECTED, 2.0))
-    expected = "we sent NOTIFICATION 2/2: ASN in OPEN (65009) did not match ASN expected (65001)"
+    expected = "we sent NOTIFICATION 2/2 (bad peer AS): ASN in OPEN (65009) did not match ASN expected (65001)"
     assert (SessionState.CONNECTING, expected) == (progress.state, progress.reason)
     progress.changed(change(PeerState.DOWN, 3.0, reason="closing connection"))
+    assert progress.reason == f"{expected}; since then {LOST}"
+    progress.changed(change(PeerState.DOWN, 4.0, reason="closing connection"))
+    assert progress.reason == f"{expected}; since then {LOST}"
+    progress.changed(change(PeerState.UP, 5.0))
+    progress.changed(change(PeerState.DOWN, 6.0, reason="closing connection"))
     assert progress.reason == LOST
 
 
@@ -59,7 +64,7 @@ def test_who_sent_the_notification_is_named() -> None:
     """Also without words."""
     progress = Progress()
     progress.notified(notification(received=True))
-    assert progress.reason == "the peer sent NOTIFICATION 2/2"
+    assert progress.reason == "the peer sent NOTIFICATION 2/2 (bad peer AS)"
 
 
 def test_since_is_when_the_state_began() -> None:
