@@ -19,7 +19,7 @@ from lab.node import Node, NodeProcess
 from lab.runner import TWO_DC, Lab
 from lab.scenarios.flow_choice import Flow, check_flows, choose_flows
 from lab.scenarios.frr_tunnels import replace_ikeorch, set_interval, wait_settled
-from lab.scenarios.observe import children, group_of, xfrm_interfaces
+from lab.scenarios.observe import children, groups, xfrm_interfaces
 from lab.scenarios.outage import OF_PROVIDER, lost_in_outage, of_tunnel, outage
 from lab.scenarios.sites import FORWARD, GATEWAYS, bring_up, wait_carrying
 from lab.scenarios.traffic import REPO, result_of, start_tool
@@ -29,11 +29,12 @@ PACKETS = 4500
 """Of one stream; the outage begins as soon as all streams run."""
 HEALED = 500
 """So many packets at the end must have arrived, else the gap did not end."""
+LATE = 20.0
+"""Milliseconds behind its time from which on a sender's lateness is told."""
 SILENCE = 2.0
 """Seconds after which a receiver that hears nothing more gives up."""
 SOURCE = "10.1.1.10"
 """host-a1's address."""
-PREFIX = "10.2.0.0/16"
 INTERVALS = (300, 100)
 """Milliseconds between two packets of FRR's BFD."""
 
@@ -75,6 +76,7 @@ class Gap:
         first: the first lost one, None without a loss.
         last: the last lost one.
         total: packets sent.
+        late: milliseconds that the sender was behind its time at most; so much of the gap may be missing.
     """
 
     tunnel: int
@@ -82,6 +84,7 @@ class Gap:
     first: int | None
     last: int | None
     total: int
+    late: float
 
     @property
     def milliseconds(self) -> float:
@@ -101,12 +104,13 @@ class Gap:
             "first": self.first,
             "last": self.last,
             "total": self.total,
+            "late_ms": self.late,
             "ended": self.ended,
         }
 
 
-def read_gap(tunnel: int, result: Mapping[str, Any]) -> Gap:
-    """A receiver's counts as a gap."""
+def read_gap(tunnel: int, result: Mapping[str, Any], sent: Mapping[str, Any]) -> Gap:
+    """A receiver's counts and its sender's as a gap."""
     first = result["first_lost"]
     return Gap(
         tunnel=tunnel,
@@ -114,6 +118,7 @@ def read_gap(tunnel: int, result: Mapping[str, Any]) -> Gap:
         first=first[0] if first else None,
         last=result["last_lost"],
         total=result["total"],
+        late=sent["late_seconds"] * 1000,
     )
 
 
@@ -127,8 +132,8 @@ class Stream:
 
     def gap(self) -> Gap:
         """Wait for its end, and tell what was lost."""
-        self.sender.wait(60)
-        return read_gap(self.tunnel, result_of(self.receiver, 60))
+        sent = result_of(self.sender, 60)
+        return read_gap(self.tunnel, result_of(self.receiver, 60), sent)
 
 
 @contextlib.contextmanager
@@ -218,6 +223,8 @@ class Findings:
         said = ", ".join(
             f"tunnel {gap.tunnel}: {gap.milliseconds:.0f} ms" + ("" if gap.ended else " (never ended)") for gap in gaps
         )
+        late = max(gap.late for gap in gaps)
+        said += f"; senders up to {late:.0f} ms late" if late >= LATE else ""
         print(f"  {name}: {said}", file=sys.stderr, flush=True)
 
 
@@ -233,11 +240,9 @@ def monitored(node: Node) -> Iterator[list[str]]:
 
 
 def measure_ours(lab: Lab, variant: Variant, findings: Findings) -> None:
-    """ikeorch: the gap, and how long after the verdict the kernel's group was changed."""
+    """ikeorch: the gap, and how long after the verdict the kernel's groups, of both families, were changed."""
     gateway = lab.node("gw-a")
-    group = group_of(gateway, PREFIX)
-    next_hops = {entry["dev"]: entry["id"] for entry in gateway.json(["ip", "-j", "-4", "nexthop", "show"])
-                 if "dev" in entry and entry["id"] in {member["id"] for member in group["group"]}}  # fmt: skip
+    standing = next_hops_by_device(gateway)
     interfaces = xfrm_interfaces(gateway)
     with monitored(gateway) as text:
         gaps, began = measure(lab, variant)
@@ -245,13 +250,24 @@ def measure_ours(lab: Lab, variant: Variant, findings: Findings) -> None:
     detected, repaired = {}, {}
     for judged in read_judged(gateway.log("prober"), began):
         detected[judged.tunnel] = round((judged.when - began) * 1000, 1)
-        took = repaired_after(judged, next_hops[interfaces[judged.tunnel].name], group["id"], changes)
+        took = repaired_after(judged, standing[interfaces[judged.tunnel].name], changes)
         if took is not None:
             findings.add("repair_ms", took * 1000)
             repaired[judged.tunnel] = round(took * 1000, 1)
     findings.take(variant, "", gaps, detected_ms=detected, repair_ms=repaired)
-    print(f"    judged after {detected} ms, out of the group after {repaired} ms", file=sys.stderr, flush=True)
+    print(f"    judged after {detected} ms, out of the groups after {repaired} ms", file=sys.stderr, flush=True)
     wait_carrying(lab, timeout=60)
+
+
+def next_hops_by_device(node: Node) -> dict[str, dict[int, int]]:
+    """For each interface the groups that it stands in, and by which next hop."""
+    entries = node.json(["ip", "-j", "nexthop", "show"])
+    devices = {entry["id"]: entry["dev"] for entry in entries if "dev" in entry}
+    found: dict[str, dict[int, int]] = {}
+    for group in groups(node):
+        for member in group["group"]:
+            found.setdefault(devices[member["id"]], {})[group["id"]] = member["id"]
+    return found
 
 
 def measure_all(lab: Lab, findings: Findings) -> None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-MONITOR = ("ip", "-ts", "-o", "monitor", "nexthop")
-"""Prints the kernel's changes of next hops with local time, so it is run with TZ=UTC."""
+MONITOR = ("chrt", "--fifo", "1", "ip", "-ts", "-o", "monitor", "nexthop")
+"""Prints the kernel's changes of next hops with local time, so it is run with TZ=UTC; before all others, since the time
+is that of its reading."""
 
 _JUDGED = re.compile(r"^(?P<when>\S+)Z \[\w+ *\] tunnel_judged .*\btunnel=(?P<tunnel>\S+) verdict=down\b")
 _GROUP = re.compile(r"^\[(?P<when>[^]]+)\] id (?P<id>\d+) group (?P<members>\S+) ")
@@ -55,22 +56,26 @@ def read_changes(text: str) -> list[GroupChange]:
     ]
 
 
-def repaired_after(judged: Judged, next_hop: int, group: int, changes: Sequence[GroupChange]) -> float | None:
-    """Seconds from a verdict until the kernel's group was without the tunnel.
+def repaired_after(judged: Judged, standing: Mapping[int, int], changes: Sequence[GroupChange]) -> float | None:
+    """Seconds from a verdict until the last of the kernel's groups was without the tunnel.
 
     Args:
         judged: the verdict.
-        next_hop: the tunnel's next hop.
-        group: the group that it stood in.
+        standing: the groups that the tunnel stood in, and its next hop in each.
         changes: in order of time.
 
     Returns:
-        None when that was not seen.
+        None when that was not seen of all.
     """
-    for change in changes:
-        if change.when >= judged.when and change.group == group and next_hop not in change.members:
-            return change.when - judged.when
-    return None
+    times = []
+    for group, next_hop in standing.items():
+        for change in changes:
+            if change.when >= judged.when and change.group == group and next_hop not in change.members:
+                times.append(change.when - judged.when)
+                break
+        else:
+            return None
+    return max(times, default=None)
 
 
 def _seconds(stamp: str) -> float:

@@ -36,7 +36,7 @@ def send(
     (sk_set_txhash, fib_multipath_hash), so that nobody could tell before which way they go.
 
     Returns:
-        How many were sent, and how long it took.
+        How many were sent, how long it took, and how late the latest was.
     """
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     sockets = [socket.socket(family, socket.SOCK_DGRAM) for _ in range(flows)]
@@ -49,10 +49,12 @@ def send(
     padding = MAGIC * (max(size - _HEADER.size, len(MAGIC)) // len(MAGIC))
     began = time.monotonic()
     refused = 0
+    latest = 0.0
     for number in range(count):
         pause = began + number / rate - time.monotonic()
         if pause > 0:
             time.sleep(pause)
+        latest = max(latest, -pause)
         try:
             _send(sockets[number % flows], _HEADER.pack(number, count) + padding, target)
         except OSError:
@@ -67,7 +69,7 @@ def send(
         time.sleep(0.05)
     for each in sockets:
         each.close()
-    return {"sent": count, "refused": refused, "seconds": round(took, 3)}
+    return {"sent": count, "refused": refused, "seconds": round(took, 3), "late_seconds": round(latest, 3)}
 
 
 def _send(sock: socket.socket, packet: bytes, target: tuple[str, int] | None) -> None:

@@ -14,26 +14,28 @@ from lab.scenarios.observe import Child
 from lab.scenarios.outage import OF_PROVIDER, of_tunnel, render_outage
 from lab.tools.stream import describe_losses
 
+SENT = {"late_seconds": 0.002}
+
 
 def test_a_gap_is_the_missing_numbers() -> None:
     """Three missing of 1,000 a second are 3 ms; the first and the last are told."""
     losses = describe_losses(2000, set(range(2000)) - {100, 101, 103})
     assert losses == {"total": 2000, "received": 1997, "lost": 3, "first_lost": [100, 101, 103], "last_lost": 103}
-    gap = read_gap(0, losses)
+    gap = read_gap(0, losses, SENT)
     assert (gap.milliseconds, gap.first, gap.last, gap.ended) == (3.0, 100, 103, True)
 
 
 def test_nothing_lost_is_a_gap_of_nothing() -> None:
     """No first and no last one."""
-    gap = read_gap(0, describe_losses(2000, set(range(2000))))
+    gap = read_gap(0, describe_losses(2000, set(range(2000))), SENT)
     assert (gap.milliseconds, gap.first, gap.last, gap.ended) == (0.0, None, None, True)
 
 
 def test_a_gap_until_the_end_never_ended() -> None:
     """Neither when all of the rest is missing, nor when the flow came back just before its end."""
-    assert not read_gap(0, describe_losses(2000, set(range(900)))).ended
-    assert not read_gap(0, describe_losses(2000, set(range(900)) | set(range(1900, 2000)))).ended
-    assert read_gap(0, describe_losses(2000, set(range(900)) | set(range(1500, 2000)))).ended
+    assert not read_gap(0, describe_losses(2000, set(range(900))), SENT).ended
+    assert not read_gap(0, describe_losses(2000, set(range(900)) | set(range(1900, 2000))), SENT).ended
+    assert read_gap(0, describe_losses(2000, set(range(900)) | set(range(1500, 2000))), SENT).ended
 
 
 def test_flows_are_asked_for_as_they_reach_the_gateway() -> None:
@@ -105,17 +107,19 @@ SEEN = """\
 
 
 def test_repair_is_from_the_verdict_to_the_group_without_the_tunnel() -> None:
-    """Other groups, earlier changes and changes that leave the tunnel in do not count."""
+    """Of the last of its groups; earlier changes and changes that leave the tunnel in do not count."""
     since = 1796031664.0
     (judged,) = read_judged(LOG, since)
     assert (judged.tunnel, round(judged.when, 6)) == ("gw-b/2", 1796031683.976082)
     assert len(read_judged(LOG, 0)) == 2
     changes = read_changes(SEEN)
     assert [change.members for change in changes] == [{2, 4, 6}, {1, 3, 5, 9}, {1, 3, 9}]
-    assert repaired_after(judged, 5, 7, changes) == pytest.approx(0.02, abs=1e-6)
-    assert repaired_after(judged, 1, 7, changes) is None
+    assert repaired_after(judged, {7: 5}, changes) == pytest.approx(0.02, abs=1e-6)
+    assert repaired_after(judged, {7: 1}, changes) is None
+    late = GroupChange(when=judged.when + 1, group=8, members=frozenset({2, 4}))
+    assert repaired_after(judged, {7: 5, 8: 6}, [*changes, late]) == pytest.approx(1)
     early = GroupChange(when=judged.when - 1, group=7, members=frozenset())
-    assert repaired_after(judged, 5, 7, [early]) is None
+    assert repaired_after(judged, {7: 5}, [early]) is None
 
 
 def test_the_figure_of_all_variants_is_the_worst() -> None:
