@@ -18,6 +18,7 @@ import structlog
 
 from ikeorch.adapters.kernel import guard as guard_table
 from ikeorch.adapters.kernel import links, routing, sysctl
+from ikeorch.adapters.kernel.direct import DirectNetlink
 from ikeorch.adapters.kernel.netlink import Netlink
 from ikeorch.core.allocate import Kind
 from ikeorch.core.kernel_state import (
@@ -60,11 +61,13 @@ class KernelAdapter:
     def __init__(self, *, guard_file: Path) -> None:
         self._guard_file = guard_file
         self._netlink = Netlink()
+        self._groups = DirectNetlink()
         self._resilient: bool | None = None
 
     async def close(self) -> None:
-        """Close the netlink socket."""
+        """Close the netlink sockets."""
         await self._netlink.close()
+        self._groups.close()
 
     async def snapshot(self, sysctls: Iterable[str] = ()) -> KernelState:
         """Everything of ours, and the named settings.
@@ -113,7 +116,7 @@ class KernelAdapter:
             case NextHop():
                 await routing.put_next_hop(self._netlink, obj, _device_index(obj.device))
             case NextHopGroup():
-                await routing.put_group(self._netlink, obj)
+                await routing.put_group(self._groups, obj)
             case PrefixRoute():
                 await routing.put_prefix_route(self._netlink, obj)
             case Sysctl():
