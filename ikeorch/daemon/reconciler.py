@@ -49,6 +49,9 @@ MAX_SPACING = Seconds(1.0)
 DUTY = 5
 """A pass is followed by a pause of this many times its own length, at most `MAX_SPACING`."""
 FAILURE_RETRY = Seconds(2.0)
+REPAIR_SETTLE = Seconds(0.15)
+"""Tunnels that fail together are judged within a probe interval and a half; a pass in between would delay the later
+ones' repair. A pass is held at most `MAX_SPACING`."""
 
 T = TypeVar("T")
 
@@ -133,6 +136,7 @@ class Reconciler:
         self._failover = Failover(kernel, fabric)
         self._executor = Executor(kernel, charon, fabric, self._failover.lock)
         self._health = asyncio.Event()
+        self._repaired = float("-inf")
         self._wake = _Wake()
         self._verdicts: dict[TunnelId, Verdict] = {}
         self._memory = Memory()
@@ -184,6 +188,7 @@ class Reconciler:
         timer: Seconds | None = None
         while True:
             timer_due = await self._wait(timer)
+            await self._let_failures_settle()
             reasons = self._wake.take() or (("timer",) if timer_due else ("resync",))
             began = time.monotonic()
             result = await self.run_pass(reasons)
@@ -205,6 +210,15 @@ class Reconciler:
         await asyncio.sleep(COALESCE)
         return False
 
+    async def _let_failures_settle(self) -> None:
+        """Wait until the last repair is a moment ago."""
+        ends = time.monotonic() + MAX_SPACING
+        while True:
+            pause = min(self._repaired + REPAIR_SETTLE, ends) - time.monotonic()
+            if pause <= 0:
+                return
+            await asyncio.sleep(pause)
+
     def health_changed(self) -> None:
         """The prober has news."""
         self._health.set()
@@ -215,7 +229,8 @@ class Reconciler:
             await self._health.wait()
             self._health.clear()
             before, self._verdicts = self._verdicts, self._read_verdicts()
-            await self._failover.repair(self._verdicts)
+            if await self._failover.repair(self._verdicts):
+                self._repaired = time.monotonic()
             for tunnel, verdict in self._verdicts.items():
                 if verdict is not before.get(tunnel, Verdict.UNKNOWN):
                     self.wake(f"{tunnel} is {verdict.value}")

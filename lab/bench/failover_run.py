@@ -25,10 +25,13 @@ from lab.scenarios.sites import FORWARD, GATEWAYS, bring_up, wait_carrying
 from lab.scenarios.traffic import REPO, result_of, start_tool
 
 RATE = 1000
-PACKETS = 4500
-"""Of one stream; the outage begins as soon as all streams run."""
-HEALED = 500
-"""So many packets at the end must have arrived, else the gap did not end."""
+"""Packets a second over a tunnel that is hit."""
+SPARED_RATE = 200
+"""The same over the others: enough to see a loss, and little work for a guest with one CPU."""
+SECONDS = 4.5
+"""Length of one stream; the outage begins as soon as all streams run."""
+HEALED = 0.5
+"""So many seconds at the end must have arrived, else the gap did not end."""
 LATE = 20.0
 """Milliseconds behind its time from which on a sender's lateness is told."""
 SILENCE = 2.0
@@ -76,6 +79,7 @@ class Gap:
         first: the first lost one, None without a loss.
         last: the last lost one.
         total: packets sent.
+        rate: packets a second.
         late: milliseconds that the sender was behind its time at most; so much of the gap may be missing.
     """
 
@@ -84,17 +88,18 @@ class Gap:
     first: int | None
     last: int | None
     total: int
+    rate: float
     late: float
 
     @property
     def milliseconds(self) -> float:
         """The gap: lost packets times the time between two."""
-        return self.lost * 1000 / RATE
+        return self.lost * 1000 / self.rate
 
     @property
     def ended(self) -> bool:
         """Whether the flow ran again well before its end."""
-        return self.last is None or self.last < self.total - HEALED
+        return self.last is None or self.last < self.total - HEALED * self.rate
 
     def describe(self) -> dict[str, object]:
         """As JSON."""
@@ -104,12 +109,13 @@ class Gap:
             "first": self.first,
             "last": self.last,
             "total": self.total,
+            "rate": self.rate,
             "late_ms": self.late,
             "ended": self.ended,
         }
 
 
-def read_gap(tunnel: int, result: Mapping[str, Any], sent: Mapping[str, Any]) -> Gap:
+def read_gap(tunnel: int, result: Mapping[str, Any], sent: Mapping[str, Any], *, rate: float = RATE) -> Gap:
     """A receiver's counts and its sender's as a gap."""
     first = result["first_lost"]
     return Gap(
@@ -118,6 +124,7 @@ def read_gap(tunnel: int, result: Mapping[str, Any], sent: Mapping[str, Any]) ->
         first=first[0] if first else None,
         last=result["last_lost"],
         total=result["total"],
+        rate=rate,
         late=sent["late_seconds"] * 1000,
     )
 
@@ -127,22 +134,23 @@ class Stream:
     """One running flow."""
 
     tunnel: int
+    rate: float
     receiver: NodeProcess
     sender: NodeProcess
 
     def gap(self) -> Gap:
         """Wait for its end, and tell what was lost."""
         sent = result_of(self.sender, 60)
-        return read_gap(self.tunnel, result_of(self.receiver, 60), sent)
+        return read_gap(self.tunnel, result_of(self.receiver, 60), sent, rate=self.rate)
 
 
 @contextlib.contextmanager
-def running_streams(lab: Lab, tunnels: Sequence[int], flows: Sequence[Flow]) -> Iterator[tuple[Stream, ...]]:
-    """A stream for each flow; the body begins when packets of all of them arrive."""
+def running_streams(lab: Lab, flows: Sequence[tuple[int, float, Flow]]) -> Iterator[tuple[Stream, ...]]:
+    """A stream for each flow of a tunnel and rate; the body begins when packets of all of them arrive."""
     source, target = lab.node(FORWARD.source), lab.node(FORWARD.target)
     with contextlib.ExitStack() as stack:
         streams = []
-        for tunnel, flow in zip(tunnels, flows, strict=True):
+        for tunnel, rate, flow in flows:
             port = ("--port", str(flow.port))
             receiver = stack.enter_context(
                 start_tool(
@@ -150,8 +158,9 @@ def running_streams(lab: Lab, tunnels: Sequence[int], flows: Sequence[Flow]) -> 
                 )
             )
             arguments = [sys.executable, "-m", "lab.tools.stream", "send", FORWARD.address, *port, "--flows", "1"]
-            arguments += ["--source-port", str(flow.source_port), "--rate", str(RATE), "--count", str(PACKETS)]
-            streams.append(Stream(tunnel, receiver, stack.enter_context(source.popen(arguments, cwd=REPO))))
+            arguments += ["--source-port", str(flow.source_port), "--rate", str(rate)]
+            arguments += ["--count", str(int(SECONDS * rate))]
+            streams.append(Stream(tunnel, rate, receiver, stack.enter_context(source.popen(arguments, cwd=REPO))))
         for stream in streams:
             assert stream.receiver.stdout is not None
             if (line := stream.receiver.stdout.readline().strip()) != "running":
@@ -179,7 +188,8 @@ def measure(lab: Lab, variant: Variant) -> tuple[tuple[Gap, ...], float]:
     interfaces = xfrm_interfaces(gateway)
     flows = choose_flows(gateway, [interfaces[f"gw-b/{index}"].name for index in tunnels], FORWARD, source=SOURCE)
     match = lose(lab, variant)
-    with running_streams(lab, tunnels, flows) as streams:
+    rates = (*(RATE for _ in variant.hit), *(SPARED_RATE for _ in variant.spared))
+    with running_streams(lab, tuple(zip(tunnels, rates, flows, strict=True))) as streams:
         check_flows(gateway, flows, FORWARD, source=SOURCE)
         with outage([provider], match):
             began = time.time()

@@ -86,6 +86,7 @@ async def test_weights_are_replaced_without_a_gap(world: RealWorld) -> None:
     async def change() -> None:
         for weight in range(1, 200):
             await ensure(world, group(weight, 200 - weight))
+            await asyncio.sleep(0)
         stop.set()
 
     changing = asyncio.create_task(change())

@@ -29,7 +29,7 @@ from ikeorch.core.spec import FabricNeighbor, Initiate, WhenUnreachable
 from ikeorch.core.units import Seconds
 from ikeorch.daemon.api import Api
 from ikeorch.daemon.config_file import ConfigFile
-from ikeorch.daemon.reconciler import PassResult, Reconciler
+from ikeorch.daemon.reconciler import REPAIR_SETTLE, PassResult, Reconciler
 from ikeorch.errors import KernelError
 from ikeorch.store.database import Store
 from pki.issue import GatewayCredentials, create_ca, issue_gateway, new_key, new_serial
@@ -359,6 +359,22 @@ async def test_a_tunnel_that_goes_down_leaves_its_groups_beside_a_pass_that_hang
     number = world.reconciler.last.number
     await until(lambda: world.reconciler.last is not None and world.reconciler.last.number > number + 1)
     assert members(world) == [3, 3]
+    running.cancel()
+
+
+async def test_a_pass_waits_for_the_failures_that_come_with_the_first(world: World) -> None:
+    """Tunnels of one provider are judged one after the other: no pass begins until the last repair is a moment ago."""
+    await up(world)
+    running = asyncio.create_task(world.reconciler.run())
+    await until(lambda: world.reconciler.last is not None and world.reconciler.last.number > 5)
+    assert world.reconciler.last is not None
+    await asyncio.sleep(0.3)
+    number = world.reconciler.last.number
+    world.prober.down = {1}
+    world.reconciler.health_changed()
+    await until(lambda: world.reconciler.last is not None and world.reconciler.last.number > number)
+    assert members(world) == [3, 3]
+    assert time.monotonic() - world.reconciler._repaired >= REPAIR_SETTLE
     running.cancel()
 
 

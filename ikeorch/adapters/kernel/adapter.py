@@ -18,6 +18,7 @@ import structlog
 
 from ikeorch.adapters.kernel import guard as guard_table
 from ikeorch.adapters.kernel import links, routing, sysctl
+from ikeorch.adapters.kernel.direct import DirectNetlink
 from ikeorch.adapters.kernel.netlink import Netlink
 from ikeorch.core.allocate import Kind
 from ikeorch.core.kernel_state import (
@@ -60,14 +61,13 @@ class KernelAdapter:
     def __init__(self, *, guard_file: Path) -> None:
         self._guard_file = guard_file
         self._netlink = Netlink()
-        # a failed tunnel leaves its groups while a snapshot is read, which takes long where there are many routes
-        self._groups = Netlink()
+        self._groups = DirectNetlink()
         self._resilient: bool | None = None
 
     async def close(self) -> None:
         """Close the netlink sockets."""
         await self._netlink.close()
-        await self._groups.close()
+        self._groups.close()
 
     async def snapshot(self, sysctls: Iterable[str] = ()) -> KernelState:
         """Everything of ours, and the named settings.

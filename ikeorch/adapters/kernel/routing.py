@@ -9,6 +9,7 @@ from ipaddress import ip_address, ip_network
 from pyroute2.netlink import NLM_F_REQUEST
 from pyroute2.netlink.rtnl import RTM_DELROUTE, RTM_NEWROUTE
 
+from ikeorch.adapters.kernel.direct import DirectNetlink
 from ikeorch.adapters.kernel.messages import (
     GROUP_HASH_THRESHOLD,
     GROUP_RESILIENT,
@@ -253,7 +254,7 @@ async def put_next_hop(netlink: Netlink, hop: NextHop, device: int) -> None:
     await netlink.request(f"next hop {hop.id}", message, RTM_NEWNEXTHOP, PUT)
 
 
-async def put_group(netlink: Netlink, group: NextHopGroup) -> None:
+async def put_group(netlink: DirectNetlink, group: NextHopGroup) -> None:
     """Put a group; routes that name it go on without a gap.
 
     Raises:
@@ -269,7 +270,7 @@ async def put_group(netlink: Netlink, group: NextHopGroup) -> None:
     await netlink.request(f"next-hop group {group.id}", message, RTM_NEWNEXTHOP, PUT)
 
 
-async def _refuse_foreign(netlink: Netlink, number: int) -> None:
+async def _refuse_foreign(netlink: Netlink | DirectNetlink, number: int) -> None:
     """NLM_F_REPLACE would overwrite somebody else's object of that id."""
     message = _next_hop_message(number)
     message["nh_protocol"] = 0
