@@ -92,7 +92,8 @@ def start(server: NodeServer, names: list[str]) -> None:
         spec = DAEMONS[name]
         server.start_daemon(spec.start_request())
         _say(f"{name} started; what it prints is in /var/log/{name}.out")
-        wait_until(lambda path=spec.socket: _answers(path), f"{name} answers", READY_SECONDS)  # type: ignore[misc]
+        if spec.socket:
+            wait_until(lambda path=spec.socket: _answers(path), f"{name} answers", READY_SECONDS)  # type: ignore[misc]
 
 
 def main(names: list[str]) -> int:

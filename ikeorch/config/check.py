@@ -40,6 +40,13 @@ def find_warnings(spec: GatewaySpec) -> Iterator[Finding]:
             reason = f"{len(paths)} tunnels share {len(pairs)} address pairs; network cards and providers hash by them"
             yield ("peers", position, "tunnels", "count"), reason, "give the uplinks more addresses"
 
+    families = {neighbor.address.version for neighbor in spec.fabric.neighbors}
+    for position, peer in enumerate(spec.peers):
+        for at, prefix in enumerate(peer.prefixes):
+            if families and prefix.version not in families:
+                reason = f"no fabric neighbour is told of {prefix}: none has an IPv{prefix.version} address"
+                yield ("peers", position, "prefixes", at), reason, "name the leaf's address of that family too"
+
 
 def _duplicates(
     entries: Iterable[tuple[Hashable, Location]], reason: Callable[[Hashable, Location], str], hint: str

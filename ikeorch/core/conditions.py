@@ -75,7 +75,7 @@ _REGISTRY: dict[Code, tuple[Severity, str]] = {
     Code.REFLECTOR_SILENT: (Severity.WARNING, "start the peer's prober: systemctl start ikeorch-probe, on the peer"),
     Code.EXABGP_UNREACHABLE: (
         Severity.ERROR,
-        "start it: systemctl start ikeorch-exabgp (pip or apt install exabgp); the leafs keep what they were told",
+        "start it: systemctl start ikeorch-exabgp; with one gateway in the site a leaf keeps its routes for 20 s",
     ),
     Code.FABRIC_SESSION_DOWN: (
         Severity.ERROR,

@@ -115,7 +115,7 @@ class Desired:
             as it is).
         credentials: see `connections`.
         weights: of the tunnels in their groups; 0 for a tunnel outside.
-        held: sites whose tunnels all look dead and whose last group is kept (D6).
+        held: prefixes whose tunnels all look dead and whose last group is kept (D6), with their site.
         fabric: what the leafs shall be told.
     """
 
@@ -124,7 +124,7 @@ class Desired:
     connections: dict[str, Connection] | None
     credentials: CredentialBundle | None
     weights: dict[TunnelId, int]
-    held: frozenset[str]
+    held: Mapping[IPNetwork, str]
     fabric: FabricWish
 
 
@@ -283,8 +283,8 @@ def plan_routes(
     verdicts: Mapping[TunnelId, Verdict],
     grouped: frozenset[TunnelId],
     resilient: bool,
-) -> tuple[list[KernelObject], dict[TunnelId, int], frozenset[str]]:
-    """Groups and routes of every offered prefix, the weights of the tunnels, and the sites that are held.
+) -> tuple[list[KernelObject], dict[TunnelId, int], dict[IPNetwork, str]]:
+    """Groups and routes of every offered prefix, the weights of the tunnels, and the prefixes that are held.
 
     Args:
         spec: see `compute_desired`, as for the rest.
@@ -296,7 +296,7 @@ def plan_routes(
     """
     objects: list[KernelObject] = []
     weights = dict.fromkeys(tunnels, 0)
-    held = set()
+    held: dict[IPNetwork, str] = {}
     capacities = {peer.name: peer.tunnels.capacity for peer in spec.peers}
     for prefix_text, (site, peers) in offering_peers(spec).items():
         prefix = ip_network(prefix_text)
@@ -308,7 +308,7 @@ def plan_routes(
         if not any(verdicts.get(tunnel) is Verdict.UP for tunnel in members) and any(
             verdicts.get(tunnel) is Verdict.DOWN for tunnel in candidates
         ):
-            held.add(site)
+            held[prefix] = site
         family = Family(prefix.version)
         shares = quantise_weights({tunnel: capacities[tunnel.peer] for tunnel in members})
         weights.update(shares)
@@ -328,7 +328,7 @@ def plan_routes(
         )
         objects.append(group)
         objects.append(PrefixRoute(destination=prefix, metric=ROUTE_METRIC, group=group.id))
-    return objects, weights, frozenset(held)
+    return objects, weights, held
 
 
 def choose_members(

@@ -6,7 +6,7 @@ site looks dead, measurements alone do not take it away where no other gateway c
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from ipaddress import ip_network
@@ -53,22 +53,23 @@ class FabricWish:
     routes: tuple[FabricRoute, ...]
 
 
-def compute_fabric(spec: GatewaySpec, weights: Mapping[TunnelId, int], held: frozenset[str]) -> FabricWish:
+def compute_fabric(spec: GatewaySpec, weights: Mapping[TunnelId, int], held: Collection[IPNetwork]) -> FabricWish:
     """What the fabric shall be told.
 
     Args:
         spec: the configuration.
         weights: of the tunnels in their groups; 0 outside.
-        held: sites whose tunnels all look dead.
+        held: prefixes whose tunnels all look dead.
     """
     routes = []
     capacities = {peer.name: peer.tunnels.capacity for peer in spec.peers}
-    for prefix_text, (site, peers) in offering_peers(spec).items():
+    for prefix_text, (_, peers) in offering_peers(spec).items():
+        prefix = ip_network(prefix_text)
         total = sum(capacities[tunnel.peer] for tunnel, weight in weights.items() if weight and tunnel.peer in peers)
-        if total == 0 or (site in held and spec.fabric.when_unreachable is WhenUnreachable.WITHDRAW):
+        if total == 0 or (prefix in held and spec.fabric.when_unreachable is WhenUnreachable.WITHDRAW):
             continue
-        bandwidth = UNREACHABLE if site in held else scaled(total, spec.fabric.bandwidth_scale)
-        routes.append(FabricRoute(prefix=ip_network(prefix_text), bandwidth=bandwidth))
+        bandwidth = UNREACHABLE if prefix in held else scaled(total, spec.fabric.bandwidth_scale)
+        routes.append(FabricRoute(prefix=prefix, bandwidth=bandwidth))
     routes.sort(key=lambda route: (route.prefix.version, int(route.prefix.network_address), route.prefix.prefixlen))
     return FabricWish(fabric=spec.fabric, asn=spec.asn, router_id=spec.router_id, routes=tuple(routes))
 

@@ -150,11 +150,12 @@ def find_conditions(
     for peer, members in bundles.items():
         found.extend(_reflector_conditions(peer, members))
     found.extend(_fabric_conditions(desired, actual))
-    for site in sorted(desired.held):
-        message = "no tunnel to it answers probes or echoes; its last next-hop group stays"
+    for site in sorted(set(desired.held.values())):
+        dark = ", ".join(str(prefix) for prefix, its_site in desired.held.items() if its_site == site)
+        message = f"no tunnel to {dark} answers probes or echoes; the last next-hop group stays"
         if desired.fabric.fabric.neighbors:
             kept = desired.fabric.fabric.when_unreachable is WhenUnreachable.KEEP
-            message += ", the fabric hears 1 byte/s" if kept else ", its prefixes are withdrawn from the fabric"
+            message += ", the fabric hears 1 byte/s" if kept else ", they are withdrawn from the fabric"
         found.append(Condition(code=Code.SITE_DARK, subject=site, message=message))
     if actual.kernel is not None:
         needed = {plan.path.interface for plan in desired.tunnels.values()}

@@ -106,4 +106,4 @@ def test_unknown_daemon_is_refused(lab: Lab) -> None:
     """The entrypoint says which word it does not know, and which it does."""
     done = lab.node("host-a1").python("lab.container", "zebra", "ospfd", check=False)
     assert done.returncode == 64
-    assert "no such daemon: ospfd; known: charon, prober, ikeorchd, zebra, bgpd, bfdd" in done.stdout
+    assert "no such daemon: ospfd; known: charon, prober, ikeorchd, exabgp, zebra, bgpd, bfdd" in done.stdout

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from ipaddress import ip_network
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -129,7 +130,7 @@ def test_the_last_group_stays_when_every_tunnel_looks_dead() -> None:
     """A group is never emptied on measurements alone (D6), and the site is named as held."""
     desired = desire(verdicts=dict.fromkeys(TUNNELS, Verdict.DOWN), grouped=frozenset(TUNNELS[:2]))
     assert [weight for weight in desired.weights.values() if weight] == [1, 1]
-    assert desired.held == {"dc-b"}
+    assert set(desired.held.values()) == {"dc-b"}
 
 
 def test_a_second_pass_does_nothing() -> None:
@@ -243,3 +244,24 @@ def test_required_settings_are_named() -> None:
     assert settings["net.ipv6.fib_multipath_hash_policy"] == "1"
     assert settings["net.ipv4.fib_multipath_hash_seed"] == str(hash_seed("gw-a"))
     assert settings["net.ipv4.conf.ikx4.rp_filter"] == "2"
+
+
+def test_another_bundle_of_a_dark_site_is_not_held() -> None:
+    """gw-b looks dead, gw-c of the same site carries its own prefix: that one is announced as it is."""
+    spec = gateway_a()
+    gw_b = spec.peers[0]
+    gw_c = replace(gw_b, name="gw-c", identity="gw-c.dc.example", prefixes=(ip_network("10.3.0.0/16"),))
+    spec = replace(spec, peers=(gw_b, gw_c))
+    tunnels = [tunnel for peer in spec.peers for tunnel in peer.tunnel_ids]
+    verdicts = {tunnel: Verdict.DOWN if tunnel.peer == "gw-b" else Verdict.UP for tunnel in tunnels}
+    desired = compute_desired(
+        spec,
+        allocations(spec),
+        credentials=CREDENTIALS,
+        verdicts=verdicts,
+        grouped=frozenset(verdicts),
+        resilient=True,
+        underlay_mtu={},
+    )
+    told = {str(route.prefix): route.bandwidth for route in desired.fabric.routes}
+    assert told == {"10.2.0.0/16": 1.0, "10.3.0.0/16": 25e9, "fd00:b::/48": 1.0}

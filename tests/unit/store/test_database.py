@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import resource
 import sqlite3
 import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -54,3 +57,37 @@ def test_rubbish_is_no_database(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match=r"x\.db: cannot be opened"):
         Store.open(tmp_path / "x.db")
     assert (tmp_path / "x.db").read_bytes().startswith(b"rubbish")
+
+
+def test_a_full_disk_lets_it_be_read_and_written_later(tmp_path: Path) -> None:
+    """After a clean close, no byte can be written: the numbers are there, new ones are refused until there is room."""
+    path = tmp_path / "x.db"
+    store = Store.open(path)
+    store.add_numbers({(Kind.IF_ID, "a"): 1})
+    store.close()
+    with no_room():
+        store = Store.open(path)
+        assert store.numbers() == {(Kind.IF_ID, "a"): 1}
+        with pytest.raises(StoreError, match="cannot be"):
+            store.add_numbers({(Kind.IF_ID, "b"): 2})
+        assert store.numbers() == {(Kind.IF_ID, "a"): 1}
+    store.add_numbers({(Kind.IF_ID, "b"): 2})
+    assert store.numbers() == {(Kind.IF_ID, "a"): 1, (Kind.IF_ID, "b"): 2}
+    store.close()
+
+
+def test_a_full_disk_without_a_database_is_an_error(tmp_path: Path) -> None:
+    """There is nothing to go on with."""
+    with no_room(), pytest.raises(StoreError, match="cannot be opened"):
+        Store.open(tmp_path / "x.db")
+
+
+@contextmanager
+def no_room() -> Iterator[None]:
+    """No file of this process can grow, as on a full disk."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
