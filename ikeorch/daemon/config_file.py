@@ -36,6 +36,14 @@ class ConfigFile:
             self._put_in_force(loaded)
             return loaded
 
+    async def read(self) -> LoadedConfig:
+        """Read and check the file without putting it in force.
+
+        Raises:
+            ConfigError: see `read_config`.
+        """
+        return await asyncio.to_thread(read_config, self.path)
+
     async def edit(self, change: Callable[[str], str]) -> tuple[LoadedConfig, bool]:
         """Change the file's text and put it in force; what would not be valid is never written.
 

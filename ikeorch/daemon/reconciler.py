@@ -38,6 +38,7 @@ from ikeorch.daemon.execute import Executor, Failure
 from ikeorch.daemon.failover import Failover
 from ikeorch.daemon.journal import log_actions, log_conditions, log_pass
 from ikeorch.daemon.numbers import Numbers
+from ikeorch.daemon.pass_result import PassResult
 from ikeorch.daemon.ports import CharonPort, FabricPort, KernelPort, ProbePort
 from ikeorch.errors import IkeorchError
 from ikeorch.store.database import Store
@@ -54,33 +55,6 @@ REPAIR_SETTLE = Seconds(0.15)
 ones' repair. A pass is held at most `MAX_SPACING`."""
 
 T = TypeVar("T")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PassResult:
-    """What one pass saw and did; the views of the API are made from the last one.
-
-    Attributes:
-        number: counts the passes, from 1.
-        finished: Unix seconds.
-        spec: the configuration in force.
-        desired: what should be.
-        actual: what was found, before the actions.
-        planned: everything that differed.
-        failures: what could not be carried out.
-        tunnels: every tunnel's status.
-        conditions: everything that is wrong.
-    """
-
-    number: int
-    finished: Seconds
-    spec: GatewaySpec
-    desired: Desired
-    actual: Actual
-    planned: tuple[Action, ...]
-    failures: tuple[Failure, ...]
-    tunnels: tuple[TunnelStatus, ...]
-    conditions: tuple[Condition, ...]
 
 
 @dataclass(slots=True)
@@ -161,8 +135,15 @@ class Reconciler:
 
     def refuse_config(self, message: str) -> None:
         """Tell users that the file on disk is not in force because it is invalid."""
-        self._outside[Code.CONFIG_INVALID] = Condition(code=Code.CONFIG_INVALID, subject="", message=message)
-        self.wake("configuration refused")
+        self.set_condition(Code.CONFIG_INVALID, Condition(code=Code.CONFIG_INVALID, subject="", message=message))
+
+    def set_condition(self, code: Code, condition: Condition | None) -> None:
+        """Show a condition of which only others know, or take it away."""
+        known = self._outside.pop(code, None)
+        if condition is not None:
+            self._outside[code] = condition
+        if (known is None) != (condition is None):
+            self.wake(f"{code.value} {'raised' if condition else 'cleared'}")
 
     def wake(self, reason: str) -> None:
         """Ask for a pass soon."""
@@ -251,7 +232,7 @@ class Reconciler:
         if spec.vici_socket != self._vici_socket:
             message = f"gateway.vici_socket is {spec.vici_socket} now, {self._vici_socket} is used"
             found.append(Condition(code=Code.RESTART_NEEDED, subject="", message=message))
-        credentials = self._read_credentials(found)
+        credentials = self._read_credentials(spec, found)
         allocations = self._numbers.allocate(spec)
         if self._numbers.problem:
             found.append(Condition(code=Code.STORE_FAILED, subject="", message=self._numbers.problem))
@@ -299,11 +280,10 @@ class Reconciler:
             self.wake("check what was done")
         return result
 
-    async def plan(self) -> tuple[tuple[Action, ...], tuple[Condition, ...]]:
-        """What a pass would do now, without doing it, and why it cannot say all of it."""
+    async def plan(self, spec: GatewaySpec) -> tuple[tuple[Action, ...], tuple[Condition, ...]]:
+        """What a pass would do now with a configuration, without doing it, and why it cannot say all of it."""
         found: list[Condition] = []
-        credentials = self._read_credentials(found)
-        spec = self._spec
+        credentials = self._read_credentials(spec, found)
         allocations = self._numbers.preview(spec)
         actual = await self._snapshot(spec, allocations, found)
         desired = self._compute(spec, allocations, actual, credentials)
@@ -325,9 +305,10 @@ class Reconciler:
         )
         return tuple(sorted((*planned, *sa_actions), key=lambda action: action.step)), memory
 
-    def _read_credentials(self, found: list[Condition]) -> LoadedCredentials | None:
+    @staticmethod
+    def _read_credentials(spec: GatewaySpec, found: list[Condition]) -> LoadedCredentials | None:
         try:
-            return load_credentials(self._spec.credentials)
+            return load_credentials(spec.credentials)
         except IkeorchError as error:
             found.append(Condition(code=Code.CREDENTIALS_UNREADABLE, subject="", message=str(error)))
             return None
