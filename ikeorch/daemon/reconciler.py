@@ -24,6 +24,7 @@ from ikeorch.core.establish import Memory, next_wake, plan_sas
 from ikeorch.core.health import Verdict
 from ikeorch.core.ids import TunnelId
 from ikeorch.core.plan import Action, describe_operation
+from ikeorch.core.renew import Renewals, next_renewal, plan_renewals
 from ikeorch.core.spec import GatewaySpec
 from ikeorch.core.status import (
     TunnelStatus,
@@ -42,6 +43,7 @@ from ikeorch.daemon.pass_result import PassResult
 from ikeorch.daemon.ports import CharonPort, FabricPort, KernelPort, ProbePort
 from ikeorch.errors import IkeorchError
 from ikeorch.store.database import Store
+from ikeorch.store.made_with import MadeWith
 
 RESYNC = Seconds(30.0)
 COALESCE = Seconds(0.02)
@@ -114,6 +116,8 @@ class Reconciler:
         self._wake = _Wake()
         self._verdicts: dict[TunnelId, Verdict] = {}
         self._memory = Memory()
+        self._made_with = MadeWith(store)
+        self._renewals = self._made_with.load()
         self._passes = 0
         self._finished = asyncio.Condition()
         self._random = random.SystemRandom()
@@ -175,7 +179,8 @@ class Reconciler:
             result = await self.run_pass(reasons)
             took = time.monotonic() - began
             now = Seconds(time.monotonic())
-            timer = next_wake(self._memory, now)
+            timers = (next_wake(self._memory, now), next_renewal(self._renewals, now))
+            timer = min((due for due in timers if due is not None), default=None)
             if result.failures or self._numbers.problem:
                 timer = Seconds(min(timer or now + FAILURE_RETRY, now + FAILURE_RETRY))
             await asyncio.sleep(min(max(took * DUTY, COALESCE), MAX_SPACING))
@@ -245,7 +250,8 @@ class Reconciler:
         self._verdicts = self._read_verdicts()
         outdated = self._failover.begin_pass()
         desired = self._compute(spec, allocations, actual, credentials)
-        planned, self._memory = self._plan(desired, actual, now)
+        planned, self._memory, self._renewals = self._plan(desired, actual, now)
+        self._made_with.keep(self._renewals)
         done, failures = await self._executor.run(
             planned,
             credentials.bundle if credentials else None,
@@ -257,7 +263,7 @@ class Reconciler:
             self._failover.end_pass(spec, allocations, desired, resilient=resilient, outdated=outdated())
             self._aim_prober(spec, desired, interfaces_present(actual))
         tunnels = describe_tunnels(desired, actual, self._prober.states(), self._verdicts)
-        found.extend(find_conditions(desired, actual, tunnels, self._memory, now))
+        found.extend(find_conditions(desired, actual, tunnels, memory=self._memory, renewals=self._renewals, now=now))
         found.extend(_failed(failure) for failure in failures)
         result = await self._record(
             spec=spec,
@@ -287,23 +293,26 @@ class Reconciler:
         allocations = self._numbers.preview(spec)
         actual = await self._snapshot(spec, allocations, found)
         desired = self._compute(spec, allocations, actual, credentials)
-        planned, _ = self._plan(desired, actual, Seconds(time.monotonic()))
+        planned, _, _ = self._plan(desired, actual, Seconds(time.monotonic()))
         return planned, tuple(found)
 
-    def _plan(self, desired: Desired, actual: Actual, now: Seconds) -> tuple[tuple[Action, ...], Memory]:
+    def _plan(self, desired: Desired, actual: Actual, now: Seconds) -> tuple[tuple[Action, ...], Memory, Renewals]:
         """All actions in order, and what the next pass must remember."""
         planned = diff_states(desired, actual)
         if actual.charon is None:
-            return planned, self._memory
+            return planned, self._memory, self._renewals
+        renew_actions, renewals = plan_renewals(desired, actual.charon, self._renewals, now=now)
         sa_actions, memory = plan_sas(
             desired,
             actual.charon,
             self._memory,
             grouped=actual.grouped_tunnels(),
+            renewing=renewals.busy(),
             now=now,
             jitter=self._random.random(),
         )
-        return tuple(sorted((*planned, *sa_actions), key=lambda action: action.step)), memory
+        actions = (*planned, *sa_actions, *renew_actions)
+        return tuple(sorted(actions, key=lambda action: action.step)), memory, renewals
 
     @staticmethod
     def _read_credentials(spec: GatewaySpec, found: list[Condition]) -> LoadedCredentials | None:

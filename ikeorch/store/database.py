@@ -47,8 +47,13 @@ CREATE TABLE IF NOT EXISTS confirmation (
     boot TEXT NOT NULL,
     boot_deadline REAL NOT NULL
 ) STRICT;
+CREATE TABLE IF NOT EXISTS made_with (
+    tunnel TEXT PRIMARY KEY,
+    digest TEXT NOT NULL
+) STRICT;
 """
 Value = int | float | str
+"""What a row holds."""
 
 
 class StoreError(IkeorchError):
