@@ -76,7 +76,11 @@ def _wait(client: Client, answer: Json, timeout: float) -> None:
             return
         if time.monotonic() - said >= REPEAT_PROGRESS:
             said = time.monotonic()
-            waits = f"{len(missing)} tunnels do not carry yet" if missing else "the daemon is at work"
+            waits = "the daemon is at work"
+            if missing:
+                waits = f"{len(missing)} tunnels do not carry yet"
+            elif view["renewing"]:
+                waits = f"{len(view['renewing'])} tunnels still have their old IKE_SA"
             click.echo(f"{waits} ({said - began:.0f} s)", err=True)
         if left <= 0:
             wrong = "; ".join(condition["message"] for condition in view["conditions"][:4]) or "it is still at work"

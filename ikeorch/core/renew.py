@@ -80,6 +80,19 @@ class Renewals:
         return {tunnel: standing.failures for tunnel, standing in self.standings.items() if standing.failures}
 
 
+def outstanding(desired: Desired, renewals: Renewals) -> frozenset[TunnelId]:
+    """Tunnels of ours to initiate whose live IKE_SA still has an older configuration."""
+    if desired.connections is None:
+        return frozenset()
+    return frozenset(
+        tunnel
+        for tunnel, standing in renewals.standings.items()
+        if tunnel in desired.tunnels
+        and desired.tunnels[tunnel].initiator
+        and standing.made_with not in {"", digest(desired.connections[tunnel.connection])}
+    )
+
+
 def digest(connection: Connection) -> str:
     """What an IKE_SA was established with, in a few characters."""
     return hashlib.sha256(repr(connection).encode()).hexdigest()[:16]

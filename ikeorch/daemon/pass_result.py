@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from ikeorch.core.actual import Actual
 from ikeorch.core.conditions import Condition
 from ikeorch.core.desired import Desired
+from ikeorch.core.ids import TunnelId
 from ikeorch.core.plan import Action
 from ikeorch.core.spec import GatewaySpec
 from ikeorch.core.status import TunnelStatus
@@ -28,6 +29,7 @@ class PassResult:
         failures: what could not be carried out.
         tunnels: every tunnel's status.
         conditions: everything that is wrong.
+        renewing: tunnels whose IKE_SA still has an older configuration.
     """
 
     number: int
@@ -39,3 +41,4 @@ class PassResult:
     failures: tuple[Failure, ...]
     tunnels: tuple[TunnelStatus, ...]
     conditions: tuple[Condition, ...]
+    renewing: frozenset[TunnelId]

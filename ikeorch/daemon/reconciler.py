@@ -24,7 +24,7 @@ from ikeorch.core.establish import Memory, next_wake, plan_sas
 from ikeorch.core.health import Verdict
 from ikeorch.core.ids import TunnelId
 from ikeorch.core.plan import Action, describe_operation
-from ikeorch.core.renew import Renewals, next_renewal, plan_renewals
+from ikeorch.core.renew import Renewals, next_renewal, outstanding, plan_renewals
 from ikeorch.core.spec import GatewaySpec
 from ikeorch.core.status import (
     TunnelStatus,
@@ -384,6 +384,7 @@ class Reconciler:
                 failures=failures,
                 tunnels=tunnels,
                 conditions=carry_over(found, before, now),
+                renewing=outstanding(desired, self._renewals),
             )
             self._finished.notify_all()
         log_conditions(before, self.last.conditions)

@@ -36,7 +36,8 @@ def status_view(result: PassResult) -> Json:
             "version": __version__,
         },
         "charon": {"reachable": charon is not None, "version": charon.version if charon else None},
-        "settled": not result.planned and not result.failures,
+        "settled": not result.planned and not result.failures and not result.renewing,
+        "renewing": sorted(str(tunnel) for tunnel in result.renewing),
         "tunnels": [tunnel_view(tunnel) for tunnel in result.tunnels],
         "peers": [
             {
