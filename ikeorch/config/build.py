@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ikeorch.config.schema import FabricSection, File, PeerSection, TunnelsSection
+from ikeorch.config.schema import File
+from ikeorch.config.schema_fabric import FabricSection
+from ikeorch.config.schema_peer import PeerSection, TunnelsSection
 from ikeorch.core.spec import (
     CredentialsSpec,
     FabricNeighbor,

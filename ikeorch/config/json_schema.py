@@ -12,8 +12,8 @@ from typing import Any
 from pydantic.json_schema import GenerateJsonSchema
 
 from ikeorch.config.migrate import CURRENT
-from ikeorch.config.schema import File, Section
-from ikeorch.config.values import AUTO_MARK, LIST_MARK
+from ikeorch.config.schema import File
+from ikeorch.config.section import AUTO_MARK, LIST_MARK, Section
 
 Json = dict[str, Any]
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
