@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from fractions import Fraction
-from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_network
 from typing import NamedTuple
 
 from ikeorch.config.problems import Location
 from ikeorch.config.sources import PLACE
 from ikeorch.core.allocate import offering_peers
 from ikeorch.core.fabric import BANDWIDTH_LIMIT, scaled
-from ikeorch.core.kernel_state import IPAddress, IPNetwork
+from ikeorch.core.ids import INTERFACE_PREFIX
+from ikeorch.core.kernel_state import IPAddress, IPInterface, IPNetwork
 from ikeorch.core.paths import inner_capacity, tunnel_identities, underlay_paths
 from ikeorch.core.spec import GatewaySpec, PeerSpec
 from ikeorch.core.units import BitsPerSecond, format_rate
+
+_OWN_INTERFACE = re.compile(rf"{INTERFACE_PREFIX}[0-9]+")
+_SPECIAL: tuple[IPNetwork, ...] = tuple(
+    ip_network(text)
+    for text in ("0.0.0.0/8", "127.0.0.0/8", "169.254.0.0/16", "224.0.0.0/3", "::/127", "fe80::/10", "ff00::/8")
+)
+"""This network, loopback, link-local, multicast and reserved (RFC 6890)."""
 
 
 class Finding(NamedTuple):
@@ -39,28 +48,12 @@ def find_conflicts(spec: GatewaySpec) -> Iterator[Finding]:
     yield from _uplink_addresses(spec)
     for position, peer in enumerate(spec.peers):
         yield from _peer_alone(spec, position, peer)
+    yield from _no_hosts(spec)
     yield from _overlapping_sites(spec)
     yield from _overlapping_inner(spec)
     yield from _routing_loops(spec)
     yield from _same_selectors(spec)
     yield from _fabric(spec)
-
-
-def find_warnings(spec: GatewaySpec) -> Iterator[Finding]:
-    """What works but is probably not meant."""
-    for position, peer in enumerate(spec.peers):
-        paths = underlay_paths(spec, peer)
-        pairs = {(path.local, path.remote) for path in paths}
-        if len(pairs) < len(paths):
-            reason = f"{len(paths)} tunnels share {len(pairs)} address pairs; network cards and providers hash by them"
-            yield Finding(("peers", position, "tunnels", "count"), reason, "give the uplinks more addresses")
-
-    families = {neighbor.address.version for neighbor in spec.fabric.neighbors}
-    for position, peer in enumerate(spec.peers):
-        for at, prefix in enumerate(peer.prefixes):
-            if families and prefix.version not in families:
-                reason = f"no fabric neighbour is told of {prefix}: none has an IPv{prefix.version} address"
-                yield Finding(("peers", position, "prefixes", at), reason, "name the leaf's address of that family too")
 
 
 def _duplicates(
@@ -100,13 +93,20 @@ def _uplink_addresses(spec: GatewaySpec) -> Iterator[Finding]:
     own: list[tuple[Hashable, Location]] = []
     for at, uplink in enumerate(spec.uplinks):
         location: Location = ("gateway", "uplinks", at)
-        own.extend((address.ip, (*location, "addresses", i)) for i, address in enumerate(uplink.addresses))
+        own.extend((local.ip, (*location, "addresses", i)) for i, local in enumerate(uplink.addresses))
         networks = [address.network for address in uplink.addresses]
+        for i, local in enumerate(uplink.addresses):
+            yield from _no_host_of_network(local, (*location, "addresses", i))
+        if _OWN_INTERFACE.fullmatch(uplink.interface):
+            reason = f"{uplink.interface!r} is the name of one of our XFRM interfaces"
+            yield Finding((*location, "interface"), reason, "write the network device that leads to the provider")
         for gateway in uplink.gateways:
             if any(gateway == address.ip for address in uplink.addresses):
                 yield Finding(
                     (*location, "gateway"), f"{gateway} is the uplink's own address", "write the provider's router"
                 )
+            elif gateway.version == 6 and gateway.is_link_local:
+                continue  # the usual router of an IPv6 link
             elif not any(gateway in network for network in networks):
                 reason = f"{gateway} is in none of the uplink's networks"
                 yield Finding((*location, "gateway"), reason, "write the provider's router on that link")
@@ -142,6 +142,32 @@ def _no_host(address: IPAddress, location: Location) -> Iterator[Finding]:
         yield Finding(location, f"{address} is no address of a host on the underlay", "write a unicast address")
 
 
+def _no_host_of_network(address: IPInterface, location: Location) -> Iterator[Finding]:
+    """IPv4 keeps the first and the last address of a network for itself (RFC 3021: not those of a /31)."""
+    network = address.network
+    if isinstance(network, IPv4Network) and network.prefixlen < 31:
+        for special, what in ((network.network_address, "the network's own"), (network.broadcast_address, "broadcast")):
+            if address.ip == special:
+                yield Finding(location, f"{address} is {what} address", "write the gateway's address on that link")
+
+
+def _no_hosts(spec: GatewaySpec) -> Iterator[Finding]:
+    """Prefixes, sources and inner networks must hold addresses that hosts may have, each once in its list."""
+    lists: list[tuple[Location, tuple[IPNetwork, ...]]] = [(("gateway", "prefixes"), spec.prefixes)]
+    for position, peer in enumerate(spec.peers):
+        lists.append((("peers", position, "inner"), peer.inner))
+        lists.append((("peers", position, "prefixes"), peer.prefixes))
+        if peer.accept != peer.prefixes:
+            lists.append((("peers", position, "accept"), peer.accept))
+    for location, networks in lists:
+        for at, network in enumerate(networks):
+            if any(overlaps(network, special) and network.prefixlen >= special.prefixlen for special in _SPECIAL):
+                reason = f"{network} holds no addresses that a host in another network may have"
+                yield Finding((*location, at), reason, "write a prefix of unicast addresses")
+        entries: list[tuple[Hashable, Location]] = [(each, (*location, at)) for at, each in enumerate(networks)]
+        yield from _duplicates(entries, lambda value: f"{value} stands already at {PLACE}", "write it once")
+
+
 def _peer_alone(spec: GatewaySpec, position: int, peer: PeerSpec) -> Iterator[Finding]:
     location: Location = ("peers", position)
     count = peer.tunnels.count
@@ -170,7 +196,8 @@ def _peer_alone(spec: GatewaySpec, position: int, peer: PeerSpec) -> Iterator[Fi
                 yield Finding((*location, key, at), reason, "add one to inner")
 
 
-def _overlaps(left: IPNetwork, right: IPNetwork) -> bool:
+def overlaps(left: IPNetwork, right: IPNetwork) -> bool:
+    """Whether two networks of one family share an address."""
     if isinstance(left, IPv4Network) and isinstance(right, IPv4Network):
         return left.overlaps(right)
     return isinstance(left, IPv6Network) and isinstance(right, IPv6Network) and left.overlaps(right)
@@ -194,7 +221,7 @@ def _overlapping_sites(spec: GatewaySpec) -> Iterator[Finding]:
     entries.sort(key=lambda entry: (entry[1].version, int(entry[1].network_address), entry[1].prefixlen))
     covering: list[tuple[str, IPNetwork, Location]] = []
     for site, prefix, location in entries:
-        covering = [entry for entry in covering if _overlaps(entry[1], prefix)]
+        covering = [entry for entry in covering if overlaps(entry[1], prefix)]
         other = next((entry for entry in covering if entry[0] != site), None)
         if other is not None:
             reason = f"{prefix} of site {site!r} overlaps {other[1]} of site {other[0]!r} at {PLACE}"
@@ -211,7 +238,7 @@ def _overlapping_inner(spec: GatewaySpec) -> Iterator[Finding]:
     prefixes = [*_own_prefixes(spec), *((prefix, location) for _, prefix, location in _peer_prefixes(spec))]
     for at, (network, location) in enumerate(inner):
         for other, other_location in (*inner[:at], *prefixes):
-            if _overlaps(network, other):
+            if overlaps(network, other):
                 reason = f"the inner network {network} overlaps {other} at {PLACE}"
                 yield Finding(location, reason, "inner networks belong to one bundle alone", other_location)
 

@@ -9,12 +9,13 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from ikeorch.config.build import build_spec, known_suites
-from ikeorch.config.check import find_conflicts, find_warnings
+from ikeorch.config.check import find_conflicts
 from ikeorch.config.files import read_sources
 from ikeorch.config.migrate import CURRENT
 from ikeorch.config.problems import InvalidConfigError, Problem
 from ikeorch.config.schema import File
 from ikeorch.config.sources import Source, Tree, merge_sources
+from ikeorch.config.warn import find_warnings
 from ikeorch.config.wording import translate
 from ikeorch.core.spec import GatewaySpec
 

@@ -124,8 +124,9 @@ def _join(
     origins: list[tuple[int, int]] = []
     suites: dict[str, int] = {}
     doubles: list[Problem] = []
+    said = {key for document in documents for key in document.data}
     own_peers, own_suites = data.get("peers", []), data.get("suites", {})
-    if isinstance(own_peers, list):
+    if "peers" in said and isinstance(own_peers, list):
         data["peers"] = joined = list(own_peers)
         origins.extend((0, position) for position in range(len(own_peers)))
         for at, document in enumerate(documents[1:], 1):
@@ -133,7 +134,7 @@ def _join(
             if isinstance(more, list):
                 joined.extend(more)
                 origins.extend((at, position) for position in range(len(more)))
-    if isinstance(own_suites, dict):
+    if "suites" in said and isinstance(own_suites, dict):
         data["suites"] = known = dict(own_suites)
         first = dict.fromkeys(own_suites, 0)
         for at, document in enumerate(documents[1:], 1):

@@ -10,15 +10,16 @@ import os
 import socket
 import struct
 from collections.abc import Awaitable, Callable
-from functools import partial
 from pathlib import Path
 
 import structlog
 from aiohttp import web
 
 from ikeorch.config.block import render_peer_block
-from ikeorch.config.edit import add_peer, raise_tunnel_count, remove_peer, set_tunnel_count
+from ikeorch.config.edit import raise_tunnel_count, remove_peer, set_tunnel_count
 from ikeorch.config.loader import LoadedConfig
+from ikeorch.config.place import Sources, append_peer, edit_peer
+from ikeorch.config.show import configuration_view
 from ikeorch.core.ids import MAX_TUNNELS_PER_BUNDLE
 from ikeorch.core.units import Seconds
 from ikeorch.daemon.config_file import ConfigFile
@@ -52,6 +53,7 @@ class Api:
         app = web.Application(client_max_size=MAX_BODY, middlewares=[_answer_errors])
         app.router.add_get("/v1/status", self._status)
         app.router.add_get("/v1/plan", self._plan)
+        app.router.add_get("/v1/config", self._show_config)
         app.router.add_post("/v1/reload", self._reload)
         app.router.add_post("/v1/peers", self._add_peer)
         app.router.add_delete("/v1/peers/{peer}", self._remove_peer)
@@ -89,6 +91,13 @@ class Api:
         actions, unseen = await self._reconciler.plan()
         return web.json_response(plan_view(actions, unseen))
 
+    async def _show_config(self, _: web.Request) -> web.Response:
+        """The configuration in force: as written, and with all defaults."""
+        loaded = self._config.in_force
+        if loaded is None:
+            raise IkeorchError("the daemon has put no configuration in force yet", hint="try again in a moment")
+        return web.json_response({"format_version": FORMAT_VERSION, **configuration_view(loaded)})
+
     async def _reload(self, request: web.Request) -> web.Response:
         _require_operator(request)
         loaded = await self.reload("reload by API")
@@ -118,7 +127,7 @@ class Api:
         if type(count) is not int or not 0 <= count <= MAX_TUNNELS_PER_BUNDLE:
             raise UsageError(f"{key} must be a whole number from 0 to {MAX_TUNNELS_PER_BUNDLE}")
         edit = set_tunnel_count if key == "count" else raise_tunnel_count
-        return await self._edit(request, partial(edit, peer=peer, count=count, source=str(self._config.path)), peer)
+        return await self._edit(request, peer, lambda text, peer, source: edit(text, peer, count, source))
 
     async def _add_peer(self, request: web.Request) -> web.Response:
         """Body ``{"block": YAML}``: a peer block, as ``tunnel add`` prints it on the other gateway."""
@@ -128,9 +137,9 @@ class Api:
             raise UsageError("block must be the text of a peer block")
         name = ""
 
-        def change(text: str) -> str:
+        def change(sources: Sources) -> Sources:
             nonlocal name
-            changed, name = add_peer(text, block, str(self._config.path), "peer block")
+            changed, name = append_peer(sources, block, "peer block")
             return changed
 
         loaded, changed = await self._config.edit(change)
@@ -139,10 +148,11 @@ class Api:
     async def _remove_peer(self, request: web.Request) -> web.Response:
         _require_operator(request)
         peer = request.match_info["peer"]
-        return await self._edit(request, partial(remove_peer, peer=peer, source=str(self._config.path)), peer)
+        return await self._edit(request, peer, remove_peer)
 
-    async def _edit(self, request: web.Request, change: Callable[[str], str], peer: str) -> web.Response:
-        loaded, changed = await self._config.edit(change)
+    async def _edit(self, request: web.Request, peer: str, edit: Callable[[str, str, str], str]) -> web.Response:
+        """Change a peer in the file where it stands."""
+        loaded, changed = await self._config.edit(lambda sources: edit_peer(sources, peer, edit))
         return self._edited(request, loaded, peer, changed=changed)
 
     def _edited(self, request: web.Request, loaded: LoadedConfig, peer: str, *, changed: bool) -> web.Response:

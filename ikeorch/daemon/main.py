@@ -70,7 +70,7 @@ async def _run(settings: Settings, loaded: LoadedConfig) -> None:
     run = settings.socket.parent
     fabric = Fabric(run / "exabgp.sock", run / "exabgp.conf")
     reconciler = Reconciler(loaded.spec, kernel=kernel, charon=charon, prober=prober, fabric=fabric, store=store)
-    config = ConfigFile(settings.config, lambda loaded: reconciler.set_spec(loaded.spec, "configuration"))
+    config = ConfigFile(settings.config, lambda loaded: reconciler.set_spec(loaded.spec, "configuration"), loaded)
     api = Api(reconciler, config)
     _log.info("daemon_started", gateway=loaded.spec.name, peers=len(loaded.spec.peers), config=str(settings.config))
     tasks: list[asyncio.Task[None]] = []
