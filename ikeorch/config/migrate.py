@@ -46,6 +46,6 @@ def migrate(data: Data) -> tuple[Data, int]:
         migration = MIGRATIONS.get(step)
         if migration is None:
             known = ", ".join(str(each) for each in sorted({*MIGRATIONS, CURRENT}))
-            raise VersionError(f"schema_version {step} is none that this ikeorch reads; it knows {known}")
+            raise VersionError(f"version {step} is none that this ikeorch reads; it knows {known}")
         data = {**migration(data), "schema_version": step + 1}
     return data, version

@@ -30,6 +30,7 @@ from ikeorch.config.values import (
     RouterId,
     SuiteText,
     one_or_list,
+    whole,
 )
 
 MAX_INCLUDES = 64
@@ -157,7 +158,7 @@ class GatewaySection(Section):
 class File(Section):
     """The whole file."""
 
-    schema_version: Annotated[Literal[1], described("the version of this format", example=1)]
+    schema_version: Annotated[Literal[1], BeforeValidator(whole), described("the version of this format", example=1)]
     include: Annotated[
         list[Annotated[IncludePattern, described("one pattern", example="conf.d/*.yaml")]],
         BeforeValidator(one_or_list),

@@ -32,7 +32,10 @@ def shown(value: object) -> str:
 
 def _text(value: object) -> str:
     if not isinstance(value, str):
-        raise ValueError(f"{shown(value)} is not text; put it in quotes")  # noqa: TRY004 - pydantic turns ValueError into a report
+        hint = "put it in quotes"
+        if isinstance(value, list | dict) or value is None:
+            hint = "one value must stand here, without brackets, dashes or keys of its own"
+        raise ValueError(f"{shown(value)} is not text; {hint}")  # noqa: TRY004 - pydantic turns ValueError into a report
     return value
 
 
@@ -120,6 +123,17 @@ def check_pattern(value: object) -> str:
 def one_or_list(value: object) -> object:
     """A lone value stands for a list of one."""
     return value if isinstance(value, list | dict) or value is None else [value]
+
+
+def whole(value: object) -> object:
+    """Python holds True and 1.0 for 1, and so does pydantic's Literal.
+
+    Raises:
+        ValueError: it is no whole number.
+    """
+    if type(value) is not int:
+        raise ValueError(f"{shown(value)} is no whole number; write it without quotes, such as 1")
+    return value
 
 
 def auto_is_none(value: object) -> object:
