@@ -116,14 +116,17 @@ def _read_guarded(path: Path, room: int) -> bytes:
     try:
         folder = path.resolve().parent.stat()
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)  # a pipe must not hold us
-        with os.fdopen(descriptor, "rb") as file:
-            status = os.fstat(file.fileno())
+        try:
+            status = os.fstat(descriptor)
             if not stat.S_ISREG(status.st_mode):
                 raise _RefusedFileError("is no plain file", "let the pattern match configuration files alone")
             for mode, what in ((status.st_mode, "the file"), (folder.st_mode, "its folder")):
                 if mode & _OTHERS_MAY_WRITE:
                     raise _RefusedFileError(f"group or others may write {what}", f"take that away: chmod go-w {what}")
-            raw = file.read(room + 1)
+            with os.fdopen(descriptor, "rb", closefd=False) as file:
+                raw = file.read(room + 1)
+        finally:
+            os.close(descriptor)
     except OSError as error:
         raise _RefusedFileError(f"cannot be read: {error.strerror}", "check the file and its permissions") from None
     if len(raw) > room:

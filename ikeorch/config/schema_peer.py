@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import BeforeValidator, Field, PlainSerializer, StrictInt, StrictStr
+from pydantic import BeforeValidator, Field, PlainSerializer, StrictInt
 
 from ikeorch.config.section import Section, described
 from ikeorch.config.values import (
@@ -83,13 +83,11 @@ class TunnelsSection(Section):
         ),
     ] = 10**10
     suite: Annotated[
-        StrictStr,
+        Name,
         described(
             "name of a suite, see suites",
             example="default",
             stands_for="swanctl: proposals, esp_proposals",
-            min_length=1,
-            max_length=32,
         ),
     ] = "default"
     rekey_time: Annotated[

@@ -75,9 +75,9 @@ def _advice(field: Field) -> str:
         start = "write each entry as a section with" if field.kind.startswith("list") else "write below it, indented:"
         return f"{start} {', '.join(field.keys)}"
     unit = _unit(field)
-    form = (
-        field.form or f"{field.kind}{f', {field.limits}{unit}' if field.limits and field.limits != field.kind else ''}"
-    )
+    kind = field.kind.replace("list: ", "a list: ").replace("map: ", "a map: ")
+    limits = f", {field.limits}{unit}" if field.limits and field.limits != field.kind else ""
+    form = field.form or f"{kind}{limits}"
     return f"write {form}, such as `{field.example}`"
 
 
