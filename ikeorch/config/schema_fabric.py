@@ -66,7 +66,7 @@ class FabricSection(Section):
         described(
             "of the real bytes/s in link bandwidth, the same on all gateways",
             example="1/8",
-            limits="1, or 1/N with N to 999999999",
+            limits="N at most 999999999",
             stands_for="D4",
         ),
     ] = Fraction(1)

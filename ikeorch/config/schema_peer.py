@@ -127,7 +127,11 @@ class TunnelsSection(Section):
         described("whether IKE may move to other addresses", example="no", stands_for="swanctl: mobike (D12)"),
     ] = False
     identities: Annotated[
-        list[Annotated[IdentityPair, described("the pair of one tunnel", example={"local": "us0.example"})]] | None,
+        Annotated[
+            list[Annotated[IdentityPair, described("the pair of one tunnel", example={"local": "us0.example"})]],
+            Field(max_length=MAX_TUNNELS_PER_BUNDLE),
+        ]
+        | None,
         BeforeValidator(auto_is_none),
         PlainSerializer(lambda pairs: "auto" if pairs is None else [pair.model_dump() for pair in pairs]),
         described(
@@ -135,7 +139,6 @@ class TunnelsSection(Section):
             example=[{"local": "us0.example", "remote": "them0.example"}],
             stands_for="swanctl: local.id, remote.id (D1)",
             auto=True,
-            max_length=MAX_TUNNELS_PER_BUNDLE,
         ),
     ] = None
 
