@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from ikeorch.config.edit import remove_peer
 from ikeorch.config.loader import load_config
 from ikeorch.config.migrate import CURRENT, MIGRATIONS, VersionError, migrate
 from ikeorch.config.place import edit_peer
