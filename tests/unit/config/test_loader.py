@@ -292,6 +292,15 @@ def test_a_damaged_configuration_never_gives_a_traceback(at: int, length: int, i
         load_config(GATEWAY_A[:at] + insert + GATEWAY_A[at + length :], "gw.yaml")
 
 
+def test_a_hostile_key_stays_on_its_line() -> None:
+    """Quoted and cut, so that it neither forges a message nor moves the cursor."""
+    text = GATEWAY_A.replace("asn: 65020", f'asn: 65020\n    "a\\nb\\e[2J{"x" * 500}": 1')
+    (line,) = problems(text)
+    assert line.startswith(r"gw.yaml:19:5: peers[0].'a\nb\x1b[2Jxxx")
+    assert line.isprintable()
+    assert len(line) < 300
+
+
 def test_a_missing_file_says_what_to_do(tmp_path: Path) -> None:
     """Not a traceback, but the path and the way out."""
     with pytest.raises(ConfigError, match=r"nothing\.yaml: no such file; name it with --config"):
