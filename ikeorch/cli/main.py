@@ -17,7 +17,7 @@ _COMMANDS: dict[str, tuple[str, str]] = {
     "history": ("ikeorch.cli.apply:history", "Show every revision that was in force."),
     "rollback": ("ikeorch.cli.apply:rollback", "Put an older revision in force again."),
     "bgp": ("ikeorch.cli.bgp:bgp", "Show the sessions with the fabric and what it was told."),
-    "config": ("ikeorch.cli.config:config", "Check the configuration."),
+    "config": ("ikeorch.cli.config:config", "Check, show and explain the configuration."),
     "daemon": ("ikeorch.cli.daemon:daemon", "Run ikeorchd in the foreground."),
     "lab": ("ikeorch.cli.lab:lab", "Run the lab: whole sites on this machine."),
     "peer": ("ikeorch.cli.peer:peer", "Add, remove, list and show peers."),

@@ -2,20 +2,44 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from fractions import Fraction
-from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_network
+from typing import NamedTuple
 
 from ikeorch.config.problems import Location
+from ikeorch.config.sources import PLACE
 from ikeorch.core.allocate import offering_peers
 from ikeorch.core.fabric import BANDWIDTH_LIMIT, scaled
-from ikeorch.core.kernel_state import IPAddress, IPNetwork
+from ikeorch.core.ids import INTERFACE_PREFIX
+from ikeorch.core.kernel_state import IPAddress, IPInterface, IPNetwork
 from ikeorch.core.paths import inner_capacity, tunnel_identities, underlay_paths
 from ikeorch.core.spec import GatewaySpec, PeerSpec
 from ikeorch.core.units import BitsPerSecond, format_rate
 
-Finding = tuple[Location, str, str]
-"""Location, reason, hint."""
+_OWN_INTERFACE = re.compile(rf"{INTERFACE_PREFIX}[0-9]+")
+_SPECIAL: tuple[IPNetwork, ...] = tuple(
+    ip_network(text)
+    for text in ("0.0.0.0/8", "127.0.0.0/8", "169.254.0.0/16", "224.0.0.0/3", "::/127", "fe80::/10", "ff00::/8")
+)
+"""This network, loopback, link-local, multicast and reserved (RFC 6890)."""
+
+
+class Finding(NamedTuple):
+    """What does not fit together.
+
+    Attributes:
+        location: where it stands.
+        reason: what is wrong; `PLACE` in it stands for `other`.
+        hint: what to write instead.
+        other: the second place, which may be in another file.
+    """
+
+    location: Location
+    reason: str
+    hint: str
+    other: Location | None = None
 
 
 def find_conflicts(spec: GatewaySpec) -> Iterator[Finding]:
@@ -24,6 +48,7 @@ def find_conflicts(spec: GatewaySpec) -> Iterator[Finding]:
     yield from _uplink_addresses(spec)
     for position, peer in enumerate(spec.peers):
         yield from _peer_alone(spec, position, peer)
+    yield from _no_hosts(spec)
     yield from _overlapping_sites(spec)
     yield from _overlapping_inner(spec)
     yield from _routing_loops(spec)
@@ -31,36 +56,16 @@ def find_conflicts(spec: GatewaySpec) -> Iterator[Finding]:
     yield from _fabric(spec)
 
 
-def find_warnings(spec: GatewaySpec) -> Iterator[Finding]:
-    """What works but is probably not meant."""
-    for position, peer in enumerate(spec.peers):
-        paths = underlay_paths(spec, peer)
-        pairs = {(path.local, path.remote) for path in paths}
-        if len(pairs) < len(paths):
-            reason = f"{len(paths)} tunnels share {len(pairs)} address pairs; network cards and providers hash by them"
-            yield ("peers", position, "tunnels", "count"), reason, "give the uplinks more addresses"
-
-    families = {neighbor.address.version for neighbor in spec.fabric.neighbors}
-    for position, peer in enumerate(spec.peers):
-        for at, prefix in enumerate(peer.prefixes):
-            if families and prefix.version not in families:
-                reason = f"no fabric neighbour is told of {prefix}: none has an IPv{prefix.version} address"
-                yield ("peers", position, "prefixes", at), reason, "name the leaf's address of that family too"
-
-
 def _duplicates(
-    entries: Iterable[tuple[Hashable, Location]], reason: Callable[[Hashable, Location], str], hint: str
+    entries: Iterable[tuple[Hashable, Location]], reason: Callable[[Hashable], str], hint: str
 ) -> Iterator[Finding]:
+    """What stands a second time; `reason` names the value, and `PLACE` for where it stood first."""
     first: dict[Hashable, Location] = {}
     for value, location in entries:
         if value in first:
-            yield location, reason(value, first[value]), hint
+            yield Finding(location, reason(value), hint, first[value])
         else:
             first[value] = location
-
-
-def _path(location: Location) -> str:
-    return "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in location).removeprefix(".")
 
 
 def _unique_names(spec: GatewaySpec) -> Iterator[Finding]:
@@ -69,37 +74,50 @@ def _unique_names(spec: GatewaySpec) -> Iterator[Finding]:
     for entries, kind in ((peers, "peer"), (uplinks, "uplink")):
         yield from _duplicates(
             entries,
-            lambda value, at, kind=kind: f"the {kind} name {value!r} stands already at {_path(at)}",  # type: ignore[misc]
+            lambda value, kind=kind: f"the {kind} name {value!r} stands already at {PLACE}",  # type: ignore[misc]
             "names must be unique",
         )
     for position, peer in enumerate(spec.peers):
         if peer.name == spec.name:
-            yield ("peers", position, "name"), f"{peer.name!r} is this gateway's own name", "name the remote gateway"
+            yield Finding(
+                ("peers", position, "name"), f"{peer.name!r} is this gateway's own name", "name the remote gateway"
+            )
         if peer.identity == spec.identity:
-            yield ("peers", position, "identity"), "that is this gateway's own identity", "write the peer's"
+            yield Finding(("peers", position, "identity"), "that is this gateway's own identity", "write the peer's")
         if peer.site == spec.site:
             reason = f"the peer stands in our own site {spec.site!r}"
-            yield ("peers", position, "site"), reason, "tunnels join different sites"
+            yield Finding(("peers", position, "site"), reason, "tunnels join different sites")
 
 
 def _uplink_addresses(spec: GatewaySpec) -> Iterator[Finding]:
     own: list[tuple[Hashable, Location]] = []
     for at, uplink in enumerate(spec.uplinks):
         location: Location = ("gateway", "uplinks", at)
-        own.extend((address.ip, (*location, "addresses", i)) for i, address in enumerate(uplink.addresses))
+        own.extend((local.ip, (*location, "addresses", i)) for i, local in enumerate(uplink.addresses))
         networks = [address.network for address in uplink.addresses]
+        for i, local in enumerate(uplink.addresses):
+            yield from _no_host_of_network(local, (*location, "addresses", i))
+        if _OWN_INTERFACE.fullmatch(uplink.interface):
+            reason = f"{uplink.interface!r} is the name of one of our XFRM interfaces"
+            yield Finding((*location, "interface"), reason, "write the network device that leads to the provider")
         for gateway in uplink.gateways:
             if any(gateway == address.ip for address in uplink.addresses):
-                yield (*location, "gateway"), f"{gateway} is the uplink's own address", "write the provider's router"
+                yield Finding(
+                    (*location, "gateway"), f"{gateway} is the uplink's own address", "write the provider's router"
+                )
+            elif gateway.version == 6 and gateway.is_link_local:
+                continue  # the usual router of an IPv6 link
             elif not any(gateway in network for network in networks):
                 reason = f"{gateway} is in none of the uplink's networks"
-                yield (*location, "gateway"), reason, "write the provider's router on that link"
+                yield Finding((*location, "gateway"), reason, "write the provider's router on that link")
         if len({gateway.version for gateway in uplink.gateways}) < len(uplink.gateways):
-            yield (*location, "gateway"), "two gateways of one family", "write one IPv4 and one IPv6 gateway at most"
+            yield Finding(
+                (*location, "gateway"), "two gateways of one family", "write one IPv4 and one IPv6 gateway at most"
+            )
         missing = {network.version for network in networks} - {gateway.version for gateway in uplink.gateways}
         if missing:
             family = " and ".join(f"IPv{version}" for version in sorted(missing))
-            yield (*location, "gateway"), f"no gateway for the uplink's {family} addresses", "add it"
+            yield Finding((*location, "gateway"), f"no gateway for the uplink's {family} addresses", "add it")
     for value, where in own:
         assert isinstance(value, IPv4Address | IPv6Address)
         yield from _no_host(value, where)
@@ -114,14 +132,40 @@ def _uplink_addresses(spec: GatewaySpec) -> Iterator[Finding]:
                 yield from _no_host(address, ("peers", at, "uplinks", u, "addresses", i))
     yield from _duplicates(
         theirs,
-        lambda value, at: f"the address {value} stands already at {_path(at)}",
+        lambda value: f"the address {value} stands already at {PLACE}",
         "an underlay address belongs to one uplink of one gateway",
     )
 
 
 def _no_host(address: IPAddress, location: Location) -> Iterator[Finding]:
     if address.is_multicast or address.is_loopback or address.is_unspecified or address.is_link_local:
-        yield location, f"{address} is no address of a host on the underlay", "write a unicast address"
+        yield Finding(location, f"{address} is no address of a host on the underlay", "write a unicast address")
+
+
+def _no_host_of_network(address: IPInterface, location: Location) -> Iterator[Finding]:
+    """IPv4 keeps the first and the last address of a network for itself (RFC 3021: not those of a /31)."""
+    network = address.network
+    if isinstance(network, IPv4Network) and network.prefixlen < 31:
+        for special, what in ((network.network_address, "the network's own"), (network.broadcast_address, "broadcast")):
+            if address.ip == special:
+                yield Finding(location, f"{address} is {what} address", "write the gateway's address on that link")
+
+
+def _no_hosts(spec: GatewaySpec) -> Iterator[Finding]:
+    """Prefixes, sources and inner networks must hold addresses that hosts may have, each once in its list."""
+    lists: list[tuple[Location, tuple[IPNetwork, ...]]] = [(("gateway", "prefixes"), spec.prefixes)]
+    for position, peer in enumerate(spec.peers):
+        lists.append((("peers", position, "inner"), peer.inner))
+        lists.append((("peers", position, "prefixes"), peer.prefixes))
+        if peer.accept != peer.prefixes:
+            lists.append((("peers", position, "accept"), peer.accept))
+    for location, networks in lists:
+        for at, network in enumerate(networks):
+            if any(overlaps(network, special) and network.prefixlen >= special.prefixlen for special in _SPECIAL):
+                reason = f"{network} holds no addresses that a host in another network may have"
+                yield Finding((*location, at), reason, "write a prefix of unicast addresses")
+        entries: list[tuple[Hashable, Location]] = [(each, (*location, at)) for at, each in enumerate(networks)]
+        yield from _duplicates(entries, lambda value: f"{value} stands already at {PLACE}", "write it once")
 
 
 def _peer_alone(spec: GatewaySpec, position: int, peer: PeerSpec) -> Iterator[Finding]:
@@ -130,27 +174,30 @@ def _peer_alone(spec: GatewaySpec, position: int, peer: PeerSpec) -> Iterator[Fi
     if count and not underlay_paths(spec, peer):
         ours = ", ".join(uplink.name for uplink in spec.uplinks)
         reason = f"no uplink of the peer pairs with one of ours ({ours}) by name and address family"
-        yield (*location, "uplinks"), reason, "uplinks of the same name form the pairs"
+        yield Finding((*location, "uplinks"), reason, "uplinks of the same name form the pairs")
     if len({network.version for network in peer.inner}) < len(peer.inner):
-        yield (*location, "inner"), "two inner networks of one family", "write one IPv4 and one IPv6 network at most"
+        yield Finding(
+            (*location, "inner"), "two inner networks of one family", "write one IPv4 and one IPv6 network at most"
+        )
     for at, network in enumerate(peer.inner):
         if inner_capacity(network) < count:
             reason = f"{network} has room for {inner_capacity(network)} tunnels, {count} are asked for"
             bits = max(count - 1, 0).bit_length() + 1
             hint = f"write a /{network.max_prefixlen - bits} or larger"
-            yield (*location, "inner", at), reason, hint
+            yield Finding((*location, "inner", at), reason, hint)
     if peer.tunnels.identities and len(peer.tunnels.identities) < count:
         reason = f"{len(peer.tunnels.identities)} identity pairs for {count} tunnels"
-        yield (*location, "tunnels", "identities"), reason, "write one pair a tunnel, or auto"
+        yield Finding((*location, "tunnels", "identities"), reason, "write one pair a tunnel, or auto")
     families = {network.version for network in peer.inner}
     for key, networks in (("prefixes", peer.prefixes), ("accept", peer.accept)):
         for at, network in enumerate(networks):
             if network.version not in families and key == "prefixes":
                 reason = f"{network} needs an inner IPv{network.version} network"
-                yield (*location, key, at), reason, "add one to inner"
+                yield Finding((*location, key, at), reason, "add one to inner")
 
 
-def _overlaps(left: IPNetwork, right: IPNetwork) -> bool:
+def overlaps(left: IPNetwork, right: IPNetwork) -> bool:
+    """Whether two networks of one family share an address."""
     if isinstance(left, IPv4Network) and isinstance(right, IPv4Network):
         return left.overlaps(right)
     return isinstance(left, IPv6Network) and isinstance(right, IPv6Network) and left.overlaps(right)
@@ -174,11 +221,11 @@ def _overlapping_sites(spec: GatewaySpec) -> Iterator[Finding]:
     entries.sort(key=lambda entry: (entry[1].version, int(entry[1].network_address), entry[1].prefixlen))
     covering: list[tuple[str, IPNetwork, Location]] = []
     for site, prefix, location in entries:
-        covering = [entry for entry in covering if _overlaps(entry[1], prefix)]
+        covering = [entry for entry in covering if overlaps(entry[1], prefix)]
         other = next((entry for entry in covering if entry[0] != site), None)
         if other is not None:
-            reason = f"{prefix} of site {site!r} overlaps {other[1]} of site {other[0]!r} at {_path(other[2])}"
-            yield location, reason, "a prefix belongs to one site"
+            reason = f"{prefix} of site {site!r} overlaps {other[1]} of site {other[0]!r} at {PLACE}"
+            yield Finding(location, reason, "a prefix belongs to one site", other[2])
         covering.append((site, prefix, location))
 
 
@@ -191,9 +238,9 @@ def _overlapping_inner(spec: GatewaySpec) -> Iterator[Finding]:
     prefixes = [*_own_prefixes(spec), *((prefix, location) for _, prefix, location in _peer_prefixes(spec))]
     for at, (network, location) in enumerate(inner):
         for other, other_location in (*inner[:at], *prefixes):
-            if _overlaps(network, other):
-                reason = f"the inner network {network} overlaps {other} at {_path(other_location)}"
-                yield location, reason, "inner networks belong to one bundle alone"
+            if overlaps(network, other):
+                reason = f"the inner network {network} overlaps {other} at {PLACE}"
+                yield Finding(location, reason, "inner networks belong to one bundle alone", other_location)
 
 
 def _routing_loops(spec: GatewaySpec) -> Iterator[Finding]:
@@ -210,7 +257,7 @@ def _routing_loops(spec: GatewaySpec) -> Iterator[Finding]:
         inside = next((address for address in endpoints if address in prefix), None)
         if inside is not None:
             reason = f"{prefix} covers the underlay address {inside}: the tunnel would run through itself"
-            yield location, reason, "write a longer prefix"
+            yield Finding(location, reason, "write a longer prefix")
 
 
 def _same_selectors(spec: GatewaySpec) -> Iterator[Finding]:
@@ -226,7 +273,7 @@ def _same_selectors(spec: GatewaySpec) -> Iterator[Finding]:
             entries.append((selector, key if peer.tunnels.identities else ("peers", position, "identity")))
     yield from _duplicates(
         entries,
-        lambda _, at: f"two tunnels have one address pair and one identity pair, see {_path(at)}",
+        lambda _: f"two tunnels have one address pair and one identity pair, see {PLACE}",
         "the peer could not tell them apart; give each its own identities or addresses",
     )
 
@@ -236,12 +283,12 @@ def _fabric(spec: GatewaySpec) -> Iterator[Finding]:
     neighbors: list[tuple[Hashable, Location]] = [
         (neighbor.address, ("fabric", "neighbors", at, "address")) for at, neighbor in enumerate(spec.fabric.neighbors)
     ]
-    yield from _duplicates(neighbors, lambda value, at: f"{value} stands already at {_path(at)}", "name each leaf once")
+    yield from _duplicates(neighbors, lambda value: f"{value} stands already at {PLACE}", "name each leaf once")
     own = {address.ip for uplink in spec.uplinks for address in uplink.addresses}
     for at, neighbor in enumerate(spec.fabric.neighbors):
         location: Location = ("fabric", "neighbors", at, "address")
         if neighbor.address in own:
-            yield location, f"{neighbor.address} is this gateway's own address", "write the leaf's"
+            yield Finding(location, f"{neighbor.address} is this gateway's own address", "write the leaf's")
         yield from _no_host(neighbor.address, location)
     if not spec.fabric.neighbors:
         return
@@ -251,4 +298,4 @@ def _fabric(spec: GatewaySpec) -> Iterator[Finding]:
     if scaled(largest, spec.fabric.bandwidth_scale) >= BANDWIDTH_LIMIT:
         fitting = -(-Fraction(largest, 8) // (BANDWIDTH_LIMIT - 1))
         reason = f"the tunnels' {format_rate(BitsPerSecond(largest))} exceed what link bandwidth holds at this scale"
-        yield ("fabric", "bandwidth_scale"), reason, f"write 1/{fitting} or less, the same on all gateways"
+        yield Finding(("fabric", "bandwidth_scale"), reason, f"write 1/{fitting} or less, the same on all gateways")

@@ -1,212 +1,93 @@
-"""Read a configuration: text, shape, rules, spec."""
+"""Read a configuration: files, text, shape, rules, spec."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from pydantic import ValidationError
-from pydantic_core import ErrorDetails
 
-from ikeorch.config.check import find_conflicts, find_warnings
-from ikeorch.config.document import MAX_BYTES, Document, parse_document
-from ikeorch.config.problems import InvalidConfigError, Location, Problem
-from ikeorch.config.schema import FabricSection, File, PeerSection, TunnelsSection
-from ikeorch.core.spec import (
-    CredentialsSpec,
-    FabricNeighbor,
-    FabricSpec,
-    GatewaySpec,
-    Initiate,
-    PeerSpec,
-    PeerUplinkSpec,
-    TunnelsSpec,
-    UplinkSpec,
-    WhenUnreachable,
-)
-from ikeorch.core.suites import DEFAULT_SUITE, Suite
-from ikeorch.core.units import BitsPerSecond, Seconds
-from ikeorch.errors import ConfigError, NotPermittedError
+from ikeorch.config.build import build_spec, known_suites
+from ikeorch.config.check import find_conflicts
+from ikeorch.config.files import read_sources
+from ikeorch.config.migrate import CURRENT
+from ikeorch.config.problems import InvalidConfigError, Problem
+from ikeorch.config.schema import File
+from ikeorch.config.sources import Source, Tree, merge_sources
+from ikeorch.config.warn import find_warnings
+from ikeorch.config.wording import translate
+from ikeorch.core.spec import GatewaySpec
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LoadedConfig:
     """A configuration that was accepted.
 
     Attributes:
-        text: as it stands in the file.
+        sources: the files it stands in, the main one first.
+        tree: the files as one tree of plain values, each with its place.
+        file: the same in its checked shape, with the defaults.
         spec: what it means.
         warnings: what works but is probably not meant.
     """
 
-    text: str
+    sources: tuple[Source, ...]
+    tree: Tree
+    file: File
     spec: GatewaySpec
     warnings: tuple[Problem, ...]
 
+    @property
+    def text(self) -> str:
+        """The main file's text."""
+        return self.sources[0].text
+
 
 def read_config(path: Path) -> LoadedConfig:
-    """Read and check a file.
+    """Read and check a file and all that it includes.
 
     Raises:
-        ConfigError: it is not there or not text; InvalidConfigError with all its problems.
+        ConfigError: it is not there; InvalidConfigError with all its problems.
         NotPermittedError: this user may not read it.
     """
-    try:
-        with path.open("rb") as file:
-            raw = file.read(MAX_BYTES + 1)
-        text = raw.decode()
-    except FileNotFoundError:
-        raise ConfigError("no such file", where=str(path), hint="name it with --config, or create it") from None
-    except PermissionError:
-        raise NotPermittedError("may not be read", where=str(path), hint="try as root") from None
-    except OSError as error:
-        raise ConfigError(f"cannot be read: {error.strerror}", where=str(path)) from None
-    except UnicodeDecodeError as error:
-        raise ConfigError(f"is not UTF-8 text at byte {error.start}", where=str(path)) from None
-    return load_config(text, str(path))
+    main, *included = read_sources(path)
+    return load_config(main.text, main.name, included)
 
 
-def load_config(text: str, source: str) -> LoadedConfig:
+def load_config(text: str, source: str, included: Sequence[Source] = ()) -> LoadedConfig:
     """Check the text of a configuration.
 
     Args:
         text: YAML.
         source: the file's name, for people.
+        included: the files that its ``include`` stands for; nothing is read here.
 
     Raises:
         InvalidConfigError: with all problems at once.
     """
-    document = parse_document(text, source)
+    main = Source(source, text)
+    tree = merge_sources(main, included)
     try:
-        file = File.model_validate(document.data)
+        file = File.model_validate(tree.data)
     except ValidationError as error:
-        raise InvalidConfigError(source, [_translate(document, item) for item in error.errors()]) from None
+        raise InvalidConfigError(source, [translate(tree, item) for item in error.errors()]) from None
+    suites = known_suites(file)
     problems = [
-        document.problem(("peers", position, "tunnels", "suite"), f"there is no suite {peer.tunnels.suite!r}", hint)
+        tree.problem(("peers", position, "tunnels", "suite"), f"there is no suite {peer.tunnels.suite!r}", hint)
         for position, peer in enumerate(file.peers)
-        if peer.tunnels.suite not in _suites(file)
-        for hint in (f"name one of {', '.join(sorted(_suites(file)))}, or define it under suites",)
+        if peer.tunnels.suite not in suites
+        for hint in (f"name one of {', '.join(sorted(suites))}, or define it under suites",)
     ]
     if problems:
         raise InvalidConfigError(source, problems)
-    spec = _build(file)
-    problems = [document.problem(*finding) for finding in find_conflicts(spec)]
+    spec = build_spec(file)
+    problems = [tree.problem(*finding) for finding in find_conflicts(spec)]
     if problems:
         raise InvalidConfigError(source, problems)
-    return LoadedConfig(text, spec, tuple(document.problem(*finding) for finding in find_warnings(spec)))
-
-
-_HINTS = {
-    "extra_forbidden": ("unknown key", "remove it or correct its spelling; `ikeorch config check` knows all keys"),
-    "missing": ("is missing", "add it"),
-}
-
-
-def _translate(document: Document, item: ErrorDetails) -> Problem:
-    """One of pydantic's errors as a problem of the file."""
-    location = _real_location(document, item["loc"])
-    kind = item["type"]
-    if kind in _HINTS:
-        reason, hint = _HINTS[kind]
-        return document.problem(location, reason, hint)
-    if kind == "value_error":
-        reason, _, hint = str(item["ctx"]["error"]).partition("; ")
-        return document.problem(location, reason, hint)
-    given = repr(item["input"])
-    shown = given if len(given) <= 60 else f"{given[:57]}..."
-    return document.problem(location, f"{shown} is refused: {item['msg'][:1].lower()}{item['msg'][1:]}", "")
-
-
-def _real_location(document: Document, location: tuple[int | str, ...]) -> Location:
-    """Pydantic names the members of a union in its location; only what stands in the file is kept."""
-    node: object = document.data
-    real: list[int | str] = []
-    for position, part in enumerate(location):
-        if isinstance(node, dict):
-            last = position == len(location) - 1
-            if part not in node and not last:
-                continue
-            real.append(part)
-            node = node.get(part) if isinstance(part, str) else None
-        elif isinstance(node, list) and isinstance(part, int) and part < len(node):
-            real.append(part)
-            node = node[part]
-    return tuple(real)
-
-
-def _suites(file: File) -> dict[str, Suite]:
-    return {"default": DEFAULT_SUITE, **file.suites}
-
-
-def _build(file: File) -> GatewaySpec:
-    gateway = file.gateway
-    suites = _suites(file)
-    return GatewaySpec(
-        name=gateway.name,
-        site=gateway.site,
-        identity=gateway.identity,
-        asn=gateway.asn,
-        router_id=str(gateway.router_id),
-        uplinks=tuple(
-            UplinkSpec(
-                name=uplink.name,
-                interface=uplink.interface,
-                addresses=tuple(uplink.addresses),
-                gateways=tuple(uplink.gateway),
-                capacity=BitsPerSecond(uplink.capacity),
-            )
-            for uplink in gateway.uplinks
-        ),
-        prefixes=tuple(gateway.prefixes),
-        credentials=CredentialsSpec(
-            certificate=Path(gateway.credentials.certificate),
-            key=Path(gateway.credentials.key),
-            ca=Path(gateway.credentials.ca),
-        ),
-        vici_socket=Path(gateway.vici_socket),
-        peers=tuple(_build_peer(peer, suites[peer.tunnels.suite]) for peer in file.peers),
-        fabric=_build_fabric(file.fabric),
-    )
-
-
-def _build_fabric(fabric: FabricSection) -> FabricSpec:
-    alone = WhenUnreachable.KEEP if fabric.gateways_in_site == 1 else WhenUnreachable.WITHDRAW
-    return FabricSpec(
-        neighbors=tuple(
-            FabricNeighbor(address=neighbor.address, asn=neighbor.asn, transitive=neighbor.transitive)
-            for neighbor in fabric.neighbors
-        ),
-        gateways_in_site=fabric.gateways_in_site,
-        when_unreachable=WhenUnreachable(fabric.when_unreachable) if fabric.when_unreachable else alone,
-        bandwidth_scale=fabric.bandwidth_scale,
-    )
-
-
-def _build_peer(peer: PeerSection, suite: Suite) -> PeerSpec:
-    return PeerSpec(
-        name=peer.name,
-        site=peer.site,
-        identity=peer.identity,
-        asn=peer.asn,
-        uplinks=tuple(PeerUplinkSpec(name=uplink.name, addresses=tuple(uplink.addresses)) for uplink in peer.uplinks),
-        inner=tuple(peer.inner),
-        initiate=Initiate(peer.initiate),
-        prefixes=tuple(peer.prefixes),
-        accept=tuple(peer.prefixes if peer.accept is None else peer.accept),
-        tunnels=_build_tunnels(peer.tunnels, suite),
-    )
-
-
-def _build_tunnels(tunnels: TunnelsSection, suite: Suite) -> TunnelsSpec:
-    identities = () if tunnels.identities == "auto" else tuple((pair.local, pair.remote) for pair in tunnels.identities)
-    return TunnelsSpec(
-        count=tunnels.count,
-        mtu=None if tunnels.mtu == "auto" else tunnels.mtu,
-        capacity=BitsPerSecond(tunnels.capacity),
-        suite=suite,
-        rekey_time=Seconds(tunnels.rekey_time),
-        dpd_delay=Seconds(tunnels.dpd_delay),
-        replay_window=tunnels.replay_window,
-        mobike=tunnels.mobike,
-        identities=identities,
-    )
+    warnings = [tree.problem(*finding) for finding in find_warnings(spec)]
+    if tree.version != CURRENT:
+        reason = f"written for schema_version {tree.version}, read as {CURRENT}"
+        hint = "`ikeorch config show --effective` prints it as this version writes it"
+        warnings.insert(0, tree.problem(("schema_version",), reason, hint))
+    return LoadedConfig(sources=(main, *included), tree=tree, file=file, spec=spec, warnings=tuple(warnings))

@@ -7,8 +7,20 @@ from dataclasses import dataclass
 
 from ikeorch.errors import ConfigError
 
+MAX_KEY = 80
 Location = tuple[str | int, ...]
 """Path of keys and list positions from the top of the file."""
+
+
+def path_text(location: Location) -> str:
+    """A location as people write it, ``peers[0].inner[1]``; keys that would disturb a terminal are quoted."""
+    text = ""
+    for part in location:
+        if isinstance(part, int):
+            text += f"[{part}]"
+        else:
+            text += f".{part if part.isprintable() and len(part) <= MAX_KEY else repr(part)[:MAX_KEY]}"
+    return text.removeprefix(".")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -16,6 +28,7 @@ class Problem:
     """One thing that is wrong.
 
     Attributes:
+        source: the file, "" for the one that the report is about.
         location: path in the file, empty for the file as a whole.
         line: from 1, 0 when not known.
         column: from 1, 0 when not known.
@@ -23,6 +36,7 @@ class Problem:
         hint: what to write instead, "" when the reason says it.
     """
 
+    source: str = ""
     location: Location
     line: int = 0
     column: int = 0
@@ -32,14 +46,12 @@ class Problem:
     @property
     def path(self) -> str:
         """The location as people write it: ``peers[0].inner[1]``."""
-        text = ""
-        for part in self.location:
-            text += f"[{part}]" if isinstance(part, int) else f".{part}"
-        return text.removeprefix(".")
+        return path_text(self.location)
 
     def render(self, source: str) -> str:
         """``file:line:column: path: reason; hint``."""
-        place = f"{source}:{self.line}:{self.column}" if self.line else source
+        file = self.source or source
+        place = f"{file}:{self.line}:{self.column}" if self.line else file
         subject = f"{self.path}: " if self.location else ""
         hint = f"; {self.hint}" if self.hint else ""
         return f"{place}: {subject}{self.reason}{hint}"
@@ -55,13 +67,18 @@ class InvalidConfigError(ConfigError):
 
     def __init__(self, source: str, problems: Sequence[Problem]) -> None:
         self.source = source
-        self.problems = tuple(sorted(problems, key=lambda problem: (problem.line, problem.column)))
+        self.problems = tuple(sorted(problems, key=self._order))
         count = len(self.problems)
         super().__init__(
             f"the configuration has {count} problem{'s' if count != 1 else ''}",
             where=source,
             hint="nothing was changed",
         )
+
+    def _order(self, problem: Problem) -> tuple[bool, str, int, int]:
+        """The main file first, then the others by name."""
+        file = problem.source or self.source
+        return file != self.source, file, problem.line, problem.column
 
     def __str__(self) -> str:
         """One line a problem."""

@@ -2,203 +2,193 @@
 
 Rules between values stand in `ikeorch.config.check`. Keys that exist in swanctl.conf keep swanctl's names. An unknown
 key is refused: a misspelt option must never be silently nothing.
+
+The descriptions here are the only ones: the JSON Schema, `ikeorch config explain` and the table of
+docs/configuration.md are made from them.
 """
 
 from __future__ import annotations
 
-import re
-from fractions import Fraction
-from ipaddress import IPv4Address, ip_address, ip_interface, ip_network
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictInt, StrictStr
+from pydantic import BeforeValidator, PlainSerializer
 
-from ikeorch.core.ids import MAX_TUNNELS_PER_BUNDLE, NAME_PATTERN
-from ikeorch.core.kernel_state import IPAddress, IPInterface, IPNetwork
-from ikeorch.core.suites import Suite, parse_suite
-from ikeorch.core.units import parse_duration, parse_rate
+from ikeorch.config.schema_fabric import FabricSection
+from ikeorch.config.schema_peer import PeerSection
+from ikeorch.config.section import Section, described
+from ikeorch.config.values import (
+    AbsolutePath,
+    Address,
+    Asn,
+    Device,
+    DnsName,
+    IncludePattern,
+    InterfaceAddress,
+    Name,
+    Network,
+    Rate,
+    RouterId,
+    SuiteText,
+    one_or_list,
+    whole,
+)
 
-
-def _text(value: object) -> str:
-    if not isinstance(value, str):
-        raise ValueError(f"{value!r} is not text; put it in quotes")  # noqa: TRY004 - pydantic turns ValueError into a report
-    return value
-
-
-def _address(value: object) -> IPAddress:
-    try:
-        return ip_address(_text(value))
-    except ValueError:
-        raise ValueError(f"{value!r} is no IP address; write one like 192.0.2.1 or 2001:db8::1") from None
-
-
-def _interface_address(value: object) -> IPInterface:
-    text = _text(value)
-    refusal = f"{text!r} is no address with its prefix length; write one like 192.0.2.1/24"
-    if "/" not in text:
-        raise ValueError(refusal)
-    try:
-        return ip_interface(text)
-    except ValueError:
-        raise ValueError(refusal) from None
-
-
-def _network(value: object) -> IPNetwork:
-    text = _text(value)
-    try:
-        return ip_network(text)
-    except ValueError:
-        pass
-    try:
-        better = ip_network(text, strict=False)
-    except ValueError:
-        raise ValueError(f"{text!r} is no prefix; write one like 10.2.0.0/16 or 2001:db8::/48") from None
-    raise ValueError(f"{text!r} has bits set beyond its prefix length; did you mean {better}?")
-
-
-def _switch(value: object) -> bool:
-    """YAML 1.2 reads yes and no as text."""
-    words = {"yes": True, "true": True, "on": True, "no": False, "false": False, "off": False}
-    if isinstance(value, bool):
-        return value
-    if isinstance(value, str) and value.lower() in words:
-        return words[value.lower()]
-    raise ValueError(f"{value!r} is neither yes nor no")
-
-
-def _scale(value: object) -> Fraction:
-    match = re.fullmatch(r"1(?:/([1-9][0-9]{0,8}))?", str(value)) if isinstance(value, str | int) else None
-    if match is None:
-        raise ValueError(f"{value!r} is no scale; write 1, or a fraction like 1/8")
-    return Fraction(1, int(match[1] or 1))
-
-
-Name = Annotated[StrictStr, Field(pattern=f"^{NAME_PATTERN}$", description="a DNS label, lower case, at most 32")]
-DnsName = Annotated[
-    StrictStr,
-    Field(max_length=180, pattern=r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?(\.[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?)+$"),
-]
-Identity = Annotated[StrictStr, Field(pattern=r"^[A-Za-z0-9@._:-]{1,253}$")]
-Device = Annotated[StrictStr, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.@-]{0,14}$")]
-Address = Annotated[IPAddress, BeforeValidator(_address)]
-InterfaceAddress = Annotated[IPInterface, BeforeValidator(_interface_address)]
-Network = Annotated[IPNetwork, BeforeValidator(_network)]
-Rate = Annotated[int, BeforeValidator(parse_rate)]
-Duration = Annotated[float, BeforeValidator(parse_duration)]
-Switch = Annotated[bool, BeforeValidator(_switch)]
-SuiteText = Annotated[Suite, BeforeValidator(lambda value: parse_suite(_text(value)))]
-Scale = Annotated[Fraction, BeforeValidator(_scale)]
-Asn = Annotated[StrictInt, Field(ge=1, le=4294967294)]
-AbsolutePath = Annotated[StrictStr, Field(pattern=r"^/[^\x00-\x1f]{1,254}$")]
-
-
-class Section(BaseModel):
-    """Base of all sections: unknown keys are refused, values are fixed once read."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True)
-
-
-def _one_or_list(value: object) -> list[object]:
-    return value if isinstance(value, list) else [value]
+MAX_INCLUDES = 64
+"""Patterns, and files that they may match in all."""
 
 
 class UplinkSection(Section):
     """``gateway.uplinks[]``."""
 
-    name: Name
-    interface: Device
-    addresses: Annotated[list[InterfaceAddress], Field(min_length=1, max_length=64)]
-    gateway: Annotated[list[Address], BeforeValidator(_one_or_list), Field(min_length=1, max_length=2)]
-    capacity: Rate
+    name: Annotated[Name, described("pairs this uplink with the peer's of the same name", example="isp1")]
+    interface: Annotated[
+        Device, described("the network device of the uplink", example="eth1", limits="at most 15 characters")
+    ]
+    addresses: Annotated[
+        list[Annotated[InterfaceAddress, described("one local address", example="192.0.2.1/24")]],
+        described(
+            "our addresses on the uplink with their prefix length; its tunnels use them in turn",
+            example=["192.0.2.1/24"],
+            stands_for="swanctl: local_addrs",
+            min_length=1,
+            max_length=64,
+        ),
+    ]
+    gateway: Annotated[
+        list[Annotated[Address, described("a provider's router", example="192.0.2.254")]],
+        BeforeValidator(one_or_list),
+        PlainSerializer(lambda gateways: gateways[0] if len(gateways) == 1 else gateways),
+        described(
+            "the provider's router, one a family that the uplink has addresses of; alone or as a list",
+            example="192.0.2.254",
+            stands_for="the default route in the uplink's own table (D3)",
+            one_or_list=True,
+            min_length=1,
+            max_length=2,
+        ),
+    ]
+    capacity: Annotated[
+        Rate, described("what the provider carries", example="100G", unit="bit/s", limits="1 bit/s to 1000T")
+    ]
 
 
 class CredentialsSection(Section):
     """``gateway.credentials``: PEM files."""
 
-    certificate: AbsolutePath
-    key: AbsolutePath
-    ca: AbsolutePath
+    certificate: Annotated[
+        AbsolutePath,
+        described(
+            "PEM file of the gateway's certificate", example="/etc/ikeorch/pki/gw-a.pem", stands_for="swanctl: certs"
+        ),
+    ]
+    key: Annotated[
+        AbsolutePath,
+        described("PEM file of its private key", example="/etc/ikeorch/pki/gw-a.key", stands_for="swanctl: private"),
+    ]
+    ca: Annotated[
+        AbsolutePath,
+        described(
+            "PEM file of the CA that the peers' certificates come from",
+            example="/etc/ikeorch/pki/ca.pem",
+            stands_for="swanctl: cacerts",
+        ),
+    ]
 
 
 class GatewaySection(Section):
     """``gateway``."""
 
-    name: Name
-    site: Name
-    identity: DnsName
-    asn: Asn
-    router_id: Annotated[IPv4Address, BeforeValidator(_address)]
-    uplinks: Annotated[list[UplinkSection], Field(min_length=1, max_length=16)]
-    prefixes: Annotated[list[Network], Field(max_length=1000)] = []
-    credentials: CredentialsSection
-    vici_socket: AbsolutePath = "/run/charon.vici"
-
-
-class PeerUplinkSection(Section):
-    """``peers[].uplinks[]``."""
-
-    name: Name
-    addresses: Annotated[list[Address], Field(min_length=1, max_length=64)]
-
-
-class IdentityPair(Section):
-    """``peers[].tunnels.identities[]``: the two ends' IKE identities of one tunnel to a foreign peer."""
-
-    local: Identity
-    remote: Identity
-
-
-class TunnelsSection(Section):
-    """``peers[].tunnels``."""
-
-    count: Annotated[StrictInt, Field(ge=0, le=MAX_TUNNELS_PER_BUNDLE)] = 0
-    mtu: Literal["auto"] | Annotated[StrictInt, Field(ge=1280, le=65000)] = "auto"
-    capacity: Rate = 10**10
-    suite: StrictStr = "default"
-    rekey_time: Annotated[Duration, Field(ge=10)] = 4 * 3600.0
-    dpd_delay: Annotated[Duration, Field(ge=0)] = 30.0
-    replay_window: Annotated[StrictInt, Field(ge=64, le=4096)] = 1024
-    mobike: Switch = False
-    identities: Literal["auto"] | list[IdentityPair] = "auto"
-
-
-class PeerSection(Section):
-    """``peers[]``."""
-
-    name: Name
-    site: Name
-    identity: DnsName
-    asn: Asn
-    uplinks: Annotated[list[PeerUplinkSection], Field(min_length=1, max_length=16)]
-    inner: Annotated[list[Network], Field(min_length=1, max_length=2)]
-    initiate: Literal["auto", "us", "peer"] = "auto"
-    prefixes: Annotated[list[Network], Field(max_length=1000)] = []
-    accept: Annotated[list[Network], Field(max_length=1000)] | None = None
-    tunnels: TunnelsSection = TunnelsSection()
-
-
-class NeighborSection(Section):
-    """``fabric.neighbors[]``: a leaf router."""
-
-    address: Address
-    asn: Asn
-    transitive: Switch = False
-
-
-class FabricSection(Section):
-    """``fabric``."""
-
-    neighbors: Annotated[list[NeighborSection], Field(max_length=64)] = []
-    gateways_in_site: Annotated[StrictInt, Field(ge=1, le=64)] = 1
-    when_unreachable: Literal["keep", "withdraw"] | None = None
-    bandwidth_scale: Scale = Fraction(1)
+    name: Annotated[
+        Name,
+        described(
+            "this gateway's name; probes carry it, and the lower of two names initiates",
+            example="gw-a",
+            stands_for="D1",
+        ),
+    ]
+    site: Annotated[
+        Name,
+        described("where it stands; prefixes may overlap inside a site, never between sites", example="dc-a"),
+    ]
+    identity: Annotated[
+        DnsName,
+        described(
+            "DNS name of its certificate; tunnel i uses t<i>.<identity>",
+            example="gw-a.dc.example",
+            stands_for="swanctl: local.id (D1)",
+        ),
+    ]
+    asn: Annotated[Asn, described("our autonomous system, for the sessions with the leafs", example=65010)]
+    router_id: Annotated[RouterId, described("our BGP identifier, written like an IPv4 address", example="10.0.255.1")]
+    uplinks: Annotated[
+        list[Annotated[UplinkSection, described("one uplink", example={"name": "isp1"})]],
+        described(
+            "the providers' links; tunnel i takes uplink i mod n, by name",
+            example=[
+                {
+                    "name": "isp1",
+                    "interface": "eth1",
+                    "addresses": ["192.0.2.1/24"],
+                    "gateway": "192.0.2.254",
+                    "capacity": "100G",
+                }
+            ],
+            min_length=1,
+            max_length=16,
+        ),
+    ]
+    prefixes: Annotated[
+        list[Annotated[Network, described("one prefix", example="10.1.0.0/16")]],
+        described("what this site offers to its peers", example=["10.1.0.0/16", "fd00:a::/48"], max_length=1000),
+    ] = []
+    credentials: Annotated[
+        CredentialsSection,
+        described("the PEM files that charon is given", example={"ca": "/etc/ikeorch/pki/ca.pem"}),
+    ]
+    vici_socket: Annotated[
+        AbsolutePath,
+        described(
+            "charon's control socket; a change needs a restart of ikeorchd",
+            example="/run/charon.vici",
+            stands_for="strongswan.conf: charon.plugins.vici.socket",
+        ),
+    ] = "/run/charon.vici"
 
 
 class File(Section):
     """The whole file."""
 
-    schema_version: Literal[1]
-    gateway: GatewaySection
-    suites: dict[Name, SuiteText] = {}
-    peers: Annotated[list[PeerSection], Field(max_length=256)] = []
-    fabric: FabricSection = FabricSection()
+    schema_version: Annotated[Literal[1], BeforeValidator(whole), described("the version of this format", example=1)]
+    include: Annotated[
+        list[Annotated[IncludePattern, described("one pattern", example="conf.d/*.yaml")]],
+        BeforeValidator(one_or_list),
+        described(
+            "more files, as patterns relative to this one, read in the order of their names; each may hold peers and "
+            "suites and nothing else",
+            example="conf.d/*.yaml",
+            one_or_list=True,
+            max_length=MAX_INCLUDES,
+        ),
+    ] = []
+    gateway: Annotated[GatewaySection, described("this gateway", example={"name": "gw-a", "site": "dc-a"})]
+    suites: Annotated[
+        dict[Name, Annotated[SuiteText, described("a suite of that name", example="aes256gcm16-prfsha384-ecp384")]],
+        described(
+            "suites by name, written CIPHER-PRF-GROUP; ESP takes cipher and group, with ESN; default may be replaced",
+            example={"default": "aes256gcm16-prfsha384-ecp384"},
+            stands_for="swanctl: proposals, esp_proposals",
+            max_length=256,
+        ),
+    ] = {}
+    peers: Annotated[
+        list[Annotated[PeerSection, described("one remote gateway", example={"name": "gw-b", "site": "dc-b"})]],
+        described(
+            "the remote gateways, each with its bundle of tunnels",
+            example=[{"name": "gw-b", "site": "dc-b"}],
+            max_length=256,
+        ),
+    ] = []
+    fabric: Annotated[
+        FabricSection,
+        described("the leafs of this site, and what they are told", example={"gateways_in_site": 1}),
+    ] = FabricSection()

@@ -6,6 +6,7 @@ file lists things: uplinks are taken by name, addresses by value, and the gatewa
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from ipaddress import ip_address, ip_interface
 
@@ -66,19 +67,24 @@ def underlay_paths(spec: GatewaySpec, peer: PeerSpec) -> tuple[UnderlayPath, ...
 
 
 def _address_pairs(uplink: UplinkSpec, theirs: tuple[IPAddress, ...], *, we_are_lower: bool) -> list[UnderlayPath]:
-    """All pairs of one uplink and each family, in an order in which both addresses change from one to the next."""
+    """All pairs of one uplink, IPv4 before IPv6, so that any few of them in a row share as few addresses as possible.
+
+    Both ends' addresses are taken in turn; after one round (the least common multiple of their numbers) every pair of
+    it has been used, and the higher name's move on by one.
+    """
     pairs = []
     for version in (4, 6):
         ours = sorted(address.ip for address in uplink.addresses if address.version == version)
         others = sorted(address for address in theirs if address.version == version)
         lower, higher = (ours, others) if we_are_lower else (others, ours)
-        for shift in range(len(higher)):
-            for position, low in enumerate(lower):
-                high = higher[(position + shift) % len(higher)]
-                local, remote = (low, high) if we_are_lower else (high, low)
-                pairs.append(
-                    UnderlayPath(uplink=uplink.name, interface=uplink.interface, local=local, remote=remote),
-                )
+        if not lower or not higher:
+            continue
+        round_length = math.lcm(len(lower), len(higher))
+        for turn in range(len(lower) * len(higher)):
+            low = lower[turn % len(lower)]
+            high = higher[(turn + turn // round_length) % len(higher)]
+            local, remote = (low, high) if we_are_lower else (high, low)
+            pairs.append(UnderlayPath(uplink=uplink.name, interface=uplink.interface, local=local, remote=remote))
     return pairs
 
 

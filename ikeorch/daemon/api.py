@@ -10,15 +10,16 @@ import os
 import socket
 import struct
 from collections.abc import Awaitable, Callable
-from functools import partial
 from pathlib import Path
 
 import structlog
 from aiohttp import web
 
 from ikeorch.config.block import render_peer_block
-from ikeorch.config.edit import add_peer, raise_tunnel_count, remove_peer, set_tunnel_count
+from ikeorch.config.edit import raise_tunnel_count, remove_peer, set_tunnel_count
 from ikeorch.config.loader import LoadedConfig
+from ikeorch.config.place import Sources, append_peer, edit_peer, pack_sources
+from ikeorch.config.show import configuration_view
 from ikeorch.core.ids import MAX_TUNNELS_PER_BUNDLE
 from ikeorch.core.units import Seconds
 from ikeorch.daemon.config_file import ConfigFile
@@ -56,6 +57,7 @@ class Api:
         app = web.Application(client_max_size=MAX_BODY, middlewares=[_answer_errors])
         app.router.add_get("/v1/status", self._status)
         app.router.add_get("/v1/plan", self._plan)
+        app.router.add_get("/v1/config", self._show_config)
         app.router.add_post("/v1/reload", self._reload)
         app.router.add_post("/v1/apply", self._apply)
         app.router.add_post("/v1/confirm", self._confirm)
@@ -101,7 +103,14 @@ class Api:
     async def _planned(self, loaded: LoadedConfig) -> Json:
         actions, unseen = await self._reconciler.plan(loaded.spec)
         in_force = loaded.spec == self._reconciler.spec
-        return plan_view(actions, unseen, text=loaded.text, in_force=in_force)
+        return plan_view(actions, unseen, text=pack_sources(loaded.sources), in_force=in_force)
+
+    async def _show_config(self, _: web.Request) -> web.Response:
+        """The configuration in force: as written, and with all defaults."""
+        loaded = self._config.in_force
+        if loaded is None:
+            raise IkeorchError("the daemon has put no configuration in force yet", hint="try again in a moment")
+        return web.json_response({"format_version": FORMAT_VERSION, **configuration_view(loaded)})
 
     async def _reload(self, request: web.Request) -> web.Response:
         _require_operator(request)
@@ -183,7 +192,7 @@ class Api:
         if type(count) is not int or not 0 <= count <= MAX_TUNNELS_PER_BUNDLE:
             raise UsageError(f"{key} must be a whole number from 0 to {MAX_TUNNELS_PER_BUNDLE}")
         edit = set_tunnel_count if key == "count" else raise_tunnel_count
-        return await self._edit(request, partial(edit, peer=peer, count=count, source=str(self._config.path)), peer)
+        return await self._edit(request, peer, lambda text, peer, source: edit(text, peer, count, source))
 
     async def _add_peer(self, request: web.Request) -> web.Response:
         """Body ``{"block": YAML}``: a peer block, as ``tunnel add`` prints it on the other gateway."""
@@ -193,9 +202,9 @@ class Api:
             raise UsageError("block must be the text of a peer block")
         name = ""
 
-        def change(text: str) -> str:
+        def change(sources: Sources) -> Sources:
             nonlocal name
-            changed, name = add_peer(text, block, str(self._config.path), "peer block")
+            changed, name = append_peer(sources, block, "peer block")
             return changed
 
         self._history.require_settled()
@@ -205,11 +214,12 @@ class Api:
     async def _remove_peer(self, request: web.Request) -> web.Response:
         _require_operator(request)
         peer = request.match_info["peer"]
-        return await self._edit(request, partial(remove_peer, peer=peer, source=str(self._config.path)), peer)
+        return await self._edit(request, peer, remove_peer)
 
-    async def _edit(self, request: web.Request, change: Callable[[str], str], peer: str) -> web.Response:
+    async def _edit(self, request: web.Request, peer: str, edit: Callable[[str, str, str], str]) -> web.Response:
+        """Change a peer in the file where it stands."""
         self._history.require_settled()
-        loaded, changed = await self._config.edit(change)
+        loaded, changed = await self._config.edit(lambda sources: edit_peer(sources, peer, edit))
         return await self._edited(request, loaded, peer, changed=changed)
 
     async def _edited(self, request: web.Request, loaded: LoadedConfig, peer: str, *, changed: bool) -> web.Response:

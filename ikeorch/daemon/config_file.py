@@ -9,31 +9,37 @@ from collections.abc import Callable
 from pathlib import Path
 
 from ikeorch.config.loader import LoadedConfig, load_config, read_config
+from ikeorch.config.migrate import CURRENT
+from ikeorch.config.place import Sources
 from ikeorch.errors import ConfigError
 
 
 class ConfigFile:
-    """The file of a running gateway.
+    """The file of a running gateway, with those that it includes.
 
     Args:
-        path: where it lies.
+        path: where the main file lies.
         put_in_force: called with every configuration that was read or written, in that order.
+        in_force: the one that is in force from the start.
     """
 
-    def __init__(self, path: Path, put_in_force: Callable[[LoadedConfig], None]) -> None:
+    def __init__(
+        self, path: Path, put_in_force: Callable[[LoadedConfig], None], in_force: LoadedConfig | None = None
+    ) -> None:
         self.path = path
+        self.in_force = in_force
         self._put_in_force = put_in_force
         self._lock = asyncio.Lock()
 
     async def reload(self) -> LoadedConfig:
-        """Read and check the file, and put it in force.
+        """Read and check the files, and put them in force.
 
         Raises:
             ConfigError: see `read_config`; the old one stays in force.
         """
         async with self._lock:
             loaded = await asyncio.to_thread(read_config, self.path)
-            self._put_in_force(loaded)
+            self._enforce(loaded)
             return loaded
 
     async def read(self) -> LoadedConfig:
@@ -44,45 +50,93 @@ class ConfigFile:
         """
         return await asyncio.to_thread(read_config, self.path)
 
-    async def edit(self, change: Callable[[str], str]) -> tuple[LoadedConfig, bool]:
-        """Change the file's text and put it in force; what would not be valid is never written.
+    async def edit(self, change: Callable[[Sources], Sources]) -> tuple[LoadedConfig, bool]:
+        """Change the text of one file and put all in force; what would not be valid is never written.
 
         Args:
-            change: old text in, new text out.
+            change: the sources in, the same with at most one other text out (`ikeorch.config.place`).
 
         Returns:
             The configuration after the change, and whether anything changed.
 
         Raises:
-            ConfigError: the file, or the changed text, is refused; nothing is written.
+            ConfigError: a file, or the changed text, is refused; nothing is written.
         """
         async with self._lock:
             before = await asyncio.to_thread(read_config, self.path)
-            text = await asyncio.to_thread(change, before.text)
+            sources = await asyncio.to_thread(change, before.sources)
+            changed = [new for new, old in zip(sources, before.sources, strict=True) if new != old]
             after = before
-            if text != before.text:
-                after = await asyncio.to_thread(load_config, text, str(self.path))
-                await asyncio.to_thread(self._write, text)
-            self._put_in_force(after)
-            return after, text != before.text
+            if changed:
+                (source,) = changed
+                self._require_current(before)
+                main, *included = sources
+                after = await asyncio.to_thread(load_config, main.text, main.name, included)
+                await asyncio.to_thread(self._write, Path(source.name), source.text)
+            self._enforce(after)
+            return after, bool(changed)
 
-    def _write(self, text: str) -> None:
+    async def restore(self, wanted: Sources, why: str) -> LoadedConfig:
+        """Bring files back and put them in force; a file that was not there then is left with a comment alone.
+
+        Args:
+            wanted: all files of a configuration, the main one first.
+            why: for that comment.
+
+        Raises:
+            ConfigError: they are no longer valid, or cannot be written.
+        """
+        async with self._lock:
+            main, *included = wanted
+            after = await asyncio.to_thread(load_config, main.text, main.name, included)
+            known = {source.name for source in wanted}
+            present = await asyncio.to_thread(_included_now, self.path)
+            for name in present - known:
+                await asyncio.to_thread(self._write, Path(name), f"# emptied: {why}\n")
+            for source in (*included, main):
+                await asyncio.to_thread(self._write, Path(source.name), source.text)
+            self._enforce(after)
+            return after
+
+    def _enforce(self, loaded: LoadedConfig) -> None:
+        self._put_in_force(loaded)
+        self.in_force = loaded
+
+    def _require_current(self, loaded: LoadedConfig) -> None:
+        """A command writes the current version; in a file of an older one its words could mean something else."""
+        if loaded.tree.version != CURRENT:
+            raise ConfigError(
+                f"is written for schema_version {loaded.tree.version}, commands write {CURRENT}",
+                where=str(self.path),
+                hint="replace it by the output of `ikeorch config show --effective` first; nothing was changed",
+            )
+
+    def _write(self, path: Path, text: str) -> None:
         """Replace the file so that at any moment the old or the new one is there; mode and owner stay."""
-        target = self.path.resolve()
+        target = path.resolve()
         temporary = target.with_name(f".{target.name}.{secrets.token_hex(6)}")
         try:
-            status = target.stat()
+            status = target.stat() if target.exists() else None
             descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
             with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-                os.fchown(file.fileno(), status.st_uid, status.st_gid)
-                os.fchmod(file.fileno(), status.st_mode & 0o7777)
+                if status is not None:
+                    os.fchown(file.fileno(), status.st_uid, status.st_gid)
+                    os.fchmod(file.fileno(), status.st_mode & 0o7777)
                 file.write(text)
                 file.flush()
                 os.fsync(file.fileno())
             temporary.replace(target)
         except OSError as error:
             raise ConfigError(
-                f"cannot be written: {error.strerror}", where=str(self.path), hint="nothing was changed; check the disk"
+                f"cannot be written: {error.strerror}", where=str(path), hint="nothing was changed; check the disk"
             ) from None
         finally:
             temporary.unlink(missing_ok=True)
+
+
+def _included_now(path: Path) -> set[str]:
+    """Names of the files that the file on disk includes; none when it cannot be read."""
+    try:
+        return {source.name for source in read_config(path).sources[1:]}
+    except ConfigError:
+        return set()

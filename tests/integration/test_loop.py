@@ -131,6 +131,46 @@ async def test_a_wrong_request_is_refused_and_changes_nothing(
     assert world.config.read_bytes() == before
 
 
+async def test_a_peer_of_an_included_file_is_changed_there(world: World) -> None:
+    """Add and remove find the file; the view of what is in force follows at once."""
+    await world.passes()
+    folder = world.config.parent / "conf.d"
+    folder.mkdir(mode=0o755)
+    included = folder / "gw-c.yaml"
+    included.write_text(
+        "peers:  # of the third site\n"
+        "  - {name: gw-c, site: dc-c, identity: gw-c.dc.example, asn: 65030, inner: [10.255.3.0/27],\n"
+        "     uplinks: [{name: isp1, addresses: [203.0.114.1]}], tunnels: {count: 0}}\n"
+    )
+    included.chmod(0o644)
+    world.config.write_text("include: conf.d/*.yaml\n" + world.config.read_text())
+    main = world.config.read_bytes()
+    await asyncio.to_thread(world.client.request, "POST", "/v1/reload", {})
+    answer = await asyncio.to_thread(world.client.request, "PUT", "/v1/peers/gw-c/tunnels", {"at_least": 1})
+    assert answer["tunnels"] == ["gw-c/0"]
+    assert "tunnels: {count: 1}" in included.read_text()
+    assert "# of the third site" in included.read_text()
+    view = await asyncio.to_thread(world.client.get, "/v1/config")
+    assert view["sources"] == [str(world.config), str(included)]
+    assert view["effective"]["peers"][1]["tunnels"]["count"] == 1
+    assert view["effective"]["peers"][1]["tunnels"]["rekey_time"] == "4h"
+    await asyncio.to_thread(world.client.request, "DELETE", "/v1/peers/gw-c")
+    assert "gw-c" not in included.read_text()
+    assert world.config.read_bytes() == main
+
+
+async def test_the_configuration_in_force_is_shown_not_the_file(world: World) -> None:
+    """A file that was broken by hand changes nothing of it."""
+    await world.passes()
+    before = await asyncio.to_thread(world.client.get, "/v1/config")
+    assert before["format_version"] == 1
+    assert before["written_text"] == world.config.read_text()
+    world.config.write_text("rubbish")
+    with pytest.raises(RefusedError):
+        await asyncio.to_thread(world.client.request, "POST", "/v1/reload", {})
+    assert await asyncio.to_thread(world.client.get, "/v1/config") == before
+
+
 async def test_the_status_view_is_json_with_a_version(world: World) -> None:
     """What the command line shows is what any program can read."""
     await world.passes()

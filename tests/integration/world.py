@@ -137,11 +137,12 @@ async def gateway(tmp_path: Path) -> AsyncIterator[World]:
     async with FakeCharon(tmp_path / "charon.vici") as charon:
         adapter = CharonAdapter(charon.path, deadline=2)
         store = Store.open(tmp_path / "state" / "ikeorch.db")
-        spec = read_config(config).spec
+        loaded = read_config(config)
+        spec = loaded.spec
         reconciler = Reconciler(spec, kernel=kernel, charon=adapter, prober=prober, fabric=fabric, store=store)
-        file = ConfigFile(config, lambda loaded: reconciler.set_spec(loaded.spec, "edited"))
+        file = ConfigFile(config, lambda loaded: reconciler.set_spec(loaded.spec, "edited"), loaded)
         history = History(store, file, reconciler)
-        history.record(read_config(config), uid=-1, what="start")
+        history.record(loaded, uid=-1, what="start")
         api = Api(reconciler, file, history)
         await api.start(tmp_path / "api.sock")
         yield World(charon, kernel, prober, fabric, reconciler, Client(tmp_path / "api.sock"), config, history)

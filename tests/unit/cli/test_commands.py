@@ -25,7 +25,9 @@ DAEMON_LIBRARIES = (
 )
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["tunnel", "--help"], ["status", "--help"], ["lab", "--help"]])
+@pytest.mark.parametrize(
+    "arguments", [["--help"], *([group, "--help"] for group in ("config", "tunnel", "status", "lab"))]
+)
 def test_help_imports_none_of_the_daemons_libraries(arguments: list[str]) -> None:
     """Help must stay quick: the import list is what decides it."""
     code = f"""

@@ -47,6 +47,84 @@ def test_several_addresses_give_different_pairs() -> None:
     assert len({local for local, _ in pairs[:4]}) == 4
 
 
+ADDRESSES = {"a": {4: "192.0.2.{}/24", 6: "2001:db8:1::{}/64"}, "b": {4: "198.51.100.{}", 6: "2001:db8:2::{}"}}
+
+
+def one_uplink(ours: dict[int, int], theirs: dict[int, int], count: int) -> str:
+    """Gateway A with one uplink and so many addresses of each family on its ends."""
+    near = ", ".join(f'"{ADDRESSES["a"][v].format(n)}"' for v, many in ours.items() for n in range(1, many + 1))
+    far = ", ".join(f'"{ADDRESSES["b"][v].format(n)}"' for v, many in theirs.items() for n in range(1, many + 1))
+    gateways = {4: "192.0.2.254", 6: '"fe80::1"'}
+    text = GATEWAY_A.replace("[192.0.2.1/24]", f"[{near}]").replace(
+        "gateway: 192.0.2.254", f"gateway: [{', '.join(gateways[v] for v in ours)}]"
+    )
+    text = "".join(line for line in text.splitlines(keepends=True) if "eth2" not in line)
+    text = text.replace("[198.51.100.1]}, {name: isp2, addresses: [198.51.101.1]", f"[{far}]")
+    text = text.replace("10.255.1.0/27", "10.255.1.0/24").replace("fd00:1::/123", "fd00:1::/119")
+    return text.replace("count: 4", f"count: {count}")
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs"),
+    [
+        ({4: 2}, {4: 4}),
+        ({4: 4}, {4: 2}),
+        ({4: 3}, {4: 2}),
+        ({4: 1}, {4: 5}),
+        ({4: 6}, {4: 4}),
+        ({6: 2}, {6: 4}),
+        ({6: 3}, {6: 3}),
+        ({4: 2, 6: 2}, {4: 2, 6: 2}),
+        ({4: 2, 6: 3}, {6: 2}),
+    ],
+)
+def test_all_pairs_are_used_before_one_is_used_again(ours: dict[int, int], theirs: dict[int, int]) -> None:
+    """The first round takes every address of the longer side once; both ends agree; then it begins anew."""
+    count = sum(ours[version] * theirs[version] for version in ours if version in theirs)
+    spec = load_config(one_uplink(ours, theirs, count + 1), "a").spec
+    paths = underlay_paths(spec, spec.peers[0])
+    pairs = [(path.local, path.remote) for path in paths]
+    assert len(set(pairs)) == count
+    assert pairs[count] == pairs[0]
+    version = next(version for version in ours if version in theirs)
+    first = pairs[: max(ours[version], theirs[version])]
+    assert len({local for local, _ in first}) == ours[version]
+    assert len({remote for _, remote in first}) == theirs[version]
+    assert all(local.version == remote.version for local, remote in pairs)
+
+
+def test_both_ends_agree_on_uneven_pairs() -> None:
+    """Two addresses here, three there: the paths are each other's mirror, over IPv6 too."""
+    a = load_config(one_uplink({4: 2, 6: 2}, {4: 3, 6: 3}, 12), "a").spec
+    text, _ = add_peer(GATEWAY_B, render_peer_block(a, a.peers[0]), "b", "block")
+    theirs = ", ".join(f'"{address}"' for address in a.peers[0].uplinks[0].addresses)
+    for address in a.peers[0].uplinks[0].addresses:
+        theirs = theirs.replace(f'"{address}"', f'"{address}/{24 if address.version == 4 else 64}"')
+    text = text.replace(
+        "[198.51.100.1/24], gateway: 198.51.100.254", f'[{theirs}], gateway: [198.51.100.254, "fe80::1"]'
+    )
+    b = load_config(text, "b").spec
+    mirrored = [(path.remote, path.local) for path in underlay_paths(b, b.peers[0])]
+    assert mirrored == [(path.local, path.remote) for path in underlay_paths(a, a.peers[0])]
+    assert {local.version for local, _ in mirrored} == {4, 6}
+
+
+def test_several_uplinks_take_their_own_pairs_in_turn() -> None:
+    """Tunnel i takes uplink i mod n; each uplink counts its own pairs."""
+    text = GATEWAY_A.replace("[198.51.100.1]", "[198.51.100.1, 198.51.100.2, 198.51.100.3]").replace(
+        "count: 4", "count: 6"
+    )
+    a = load_config(text, "a").spec
+    assert [str(path.remote) for path in underlay_paths(a, a.peers[0])] == [
+        "198.51.100.1",
+        "198.51.101.1",
+        "198.51.100.2",
+        "198.51.101.1",
+        "198.51.100.3",
+        "198.51.101.1",
+    ]
+
+
 def test_inner_addresses_are_the_two_ends_of_a_small_network() -> None:
     """Tunnel 1 has the second /31 and /127; the lower name has the even address."""
     a, b = both_ends()
