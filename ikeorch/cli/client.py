@@ -13,7 +13,9 @@ from ikeorch.errors import DaemonUnreachableError, ExitCode, IkeorchError, NotPe
 
 DEFAULT_SOCKET = "/run/ikeorch/api.sock"
 PATIENCE = 35.0
-"""Seconds to wait for one answer; the daemon holds a request for at most 30."""
+"""Seconds to wait for one answer; the daemon holds a request that asks for it (``wait=``) for at most 30."""
+QUICK = 12.0
+"""Seconds to wait for a view that is there already, or nearly so."""
 MAX_ANSWER = 64 * 1024 * 1024
 
 Json = dict[str, Any]
@@ -28,13 +30,13 @@ class RefusedError(IkeorchError):
 
 
 class _UnixConnection(http.client.HTTPConnection):
-    def __init__(self, path: str) -> None:
-        super().__init__("localhost", timeout=PATIENCE)
-        self._path = path
+    def __init__(self, path: str, patience: float) -> None:
+        super().__init__("localhost", timeout=patience)
+        self._path, self._patience = path, patience
 
     def connect(self) -> None:
         self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self.sock.settimeout(PATIENCE)
+        self.sock.settimeout(self._patience)
         self.sock.connect(self._path)
 
 
@@ -63,7 +65,8 @@ class Client:
             NotPermittedError: this user may not enter the socket.
             RefusedError: the daemon refused, with its text.
         """
-        connection = _UnixConnection(str(self._path))
+        quick = method == "GET" and "wait=" not in target
+        connection = _UnixConnection(str(self._path), QUICK if quick else PATIENCE)
         hint = "start it: systemctl start ikeorchd, or name its socket with --socket"
         try:
             content = None if body is None else json.dumps(body)

@@ -49,6 +49,7 @@ class TunnelStatus:
         rtt: seconds, None before the first probe came back.
         weight: in its group, 0 outside.
         reflector_silent: only the peer's kernel answers.
+        mispaired: packets of another tunnel come out of it.
     """
 
     plan: TunnelPlan
@@ -59,6 +60,7 @@ class TunnelStatus:
     rtt: Seconds | None
     weight: int
     reflector_silent: bool = False
+    mispaired: bool = False
 
 
 def describe_tunnels(
@@ -85,6 +87,7 @@ def _describe(
         rtt=probe.rtt if probe else None,
         weight=weight,
         reflector_silent=probe.reflector_silent if probe else False,
+        mispaired=bool(probe and probe.mispaired),
     )
 
 
@@ -147,7 +150,7 @@ def find_conditions(
         tunnel = status.plan.tunnel
         bundles.setdefault(tunnel.peer, []).append(status)
         if status.state is TunnelState.DOWN:
-            code = Code.TUNNEL_MISPAIRED if "come out of" in status.reason else Code.TUNNEL_DOWN
+            code = Code.TUNNEL_MISPAIRED if status.mispaired else Code.TUNNEL_DOWN
             found.append(Condition(code=code, subject=str(tunnel), message=status.reason))
         elif status.state is TunnelState.RECOVERING:
             found.append(Condition(code=Code.TUNNEL_RECOVERING, subject=str(tunnel), message=status.reason))
