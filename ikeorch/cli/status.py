@@ -8,6 +8,8 @@ from ikeorch.cli.client import Client, Json
 from ikeorch.cli.options import output_option, print_json, print_rows, socket_option
 from ikeorch.errors import ExitCode
 
+WATCH = 2.0
+"""Seconds between two looks where nothing was done meanwhile."""
 HEADING = ("TUNNEL", "STATE", "PATH", "SUITE", "RTT", "WEIGHT", "IN", "OUT")
 
 
@@ -15,20 +17,30 @@ HEADING = ("TUNNEL", "STATE", "PATH", "SUITE", "RTT", "WEIGHT", "IN", "OUT")
 @output_option
 @socket_option
 @click.option("--check", is_flag=True, help="Exit 3 unless every tunnel carries and nothing is wrong.")
-def status(client: Client, output: str, *, check: bool) -> int:
+@click.option("--watch", is_flag=True, help="Show it again whenever something was done, until interrupted.")
+def status(client: Client, output: str, *, check: bool, watch: bool) -> int:
     """Show tunnels and everything that is wrong.
 
     Exits 5 when charon does not answer.
     """
     view = client.get("/v1/status")
-    if output == "json":
-        print_json(view)
-    else:
-        show(view, output)
+    _print(view, output)
+    while watch:
+        view = client.get(f"/v1/status?after={view['pass']}&wait={WATCH:.0f}")
+        if output == "table":
+            click.clear()  # nothing where no terminal is
+        _print(view, output)
     if not view["charon"]["reachable"]:
         return ExitCode.CHARON_UNREACHABLE
     sound = all(tunnel["state"] == "carrying" for tunnel in view["tunnels"]) and not view["conditions"]
     return ExitCode.DEGRADED if check and not sound else ExitCode.OK
+
+
+def _print(view: Json, output: str) -> None:
+    if output == "json":
+        print_json(view)
+    else:
+        show(view, output)
 
 
 def show(view: Json, output: str) -> None:

@@ -69,6 +69,21 @@ def remove(client: Client, peer: str, count: int | None, output: str, *, everyth
     return ExitCode.OK
 
 
+@tunnel.command()
+@click.argument("peer", required=False)
+@click.option(
+    "--for", "wanted", type=click.Choice(["carrying"]), default="carrying", show_default=True, help="What to wait for."
+)
+@click.option("--timeout", type=DURATION, default="60s", show_default=True, help="How long to wait.")
+@socket_option
+def wait(client: Client, peer: str | None, wanted: str, timeout: float) -> int:
+    """Wait until all tunnels, or those to PEER, carry packets; exits 75 when they do not within the time-out."""
+    view = client.get("/v1/status")
+    tunnels = view["tunnels"] if peer is None else _tunnels_of(view, peer)
+    wait_until_carrying(client, [each["tunnel"] for each in tunnels], timeout)
+    return ExitCode.OK
+
+
 @tunnel.command("list")
 @click.argument("peer", required=False)
 @output_option

@@ -52,6 +52,19 @@ def test_without_charon_every_command_says_so(lab: Lab) -> None:
     wait_carrying(lab)
 
 
+def test_waiting_and_watching(lab: Lab) -> None:
+    """All tunnels carry: the wait is over at once; an unknown peer is named; the view is shown again and again."""
+    a = lab.node("gw-a")
+    assert "4 of 4 tunnels carry packets" in ikeorch(a, "tunnel", "wait", "gw-b", "--timeout", "20s").stderr
+    assert ikeorch(a, "tunnel", "wait", "gw-x", check=False).returncode == 64
+    with a.popen([IKEORCH, "status", "--watch", "--output", "plain"]) as watching:
+        assert watching.stdout is not None
+        lines = [watching.stdout.readline() for _ in range(9)]
+        watching.send_signal(15)
+        watching.wait(10)
+    assert sum(line.startswith("gw-b/0") for line in lines) >= 2
+
+
 def test_a_refused_edit_changes_nothing(lab: Lab) -> None:
     """Seventeen tunnels do not fit the inner network: line and hint are named, the file stays."""
     a = lab.node("gw-a")
