@@ -12,6 +12,10 @@ from ikeorch import __version__
 from ikeorch.errors import ExitCode, IkeorchError
 
 _COMMANDS: dict[str, tuple[str, str]] = {
+    "apply": ("ikeorch.cli.apply:apply", "Put the configuration file in force."),
+    "confirm": ("ikeorch.cli.apply:confirm", "Keep the change that waits for it."),
+    "history": ("ikeorch.cli.apply:history", "Show every revision that was in force."),
+    "rollback": ("ikeorch.cli.apply:rollback", "Put an older revision in force again."),
     "bgp": ("ikeorch.cli.bgp:bgp", "Show the sessions with the fabric and what it was told."),
     "config": ("ikeorch.cli.config:config", "Check, show and explain the configuration."),
     "daemon": ("ikeorch.cli.daemon:daemon", "Run ikeorchd in the foreground."),

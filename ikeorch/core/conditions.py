@@ -29,6 +29,8 @@ class Code(Enum):
     STORE_FAILED = "store-failed"
     CERTIFICATE_LACKS_NAME = "certificate-lacks-name"
     CERTIFICATE_EXPIRES = "certificate-expires"
+    RENEWAL_PENDING = "renewal-pending"
+    AWAITING_CONFIRMATION = "awaiting-confirmation"
     RESTART_NEEDED = "restart-needed"
     UPLINK_MISSING = "uplink-missing"
     ACTION_FAILED = "action-failed"
@@ -58,6 +60,11 @@ _REGISTRY: dict[Code, tuple[Severity, str]] = {
     ),
     Code.CERTIFICATE_LACKS_NAME: (Severity.ERROR, "reissue it with more names: ikeorch pki issue --tunnels N"),
     Code.CERTIFICATE_EXPIRES: (Severity.ERROR, "issue another: ikeorch pki issue; then systemctl reload ikeorchd"),
+    Code.RENEWAL_PENDING: (
+        Severity.WARNING,
+        "change the peer too, it is tried again by itself; or take the change back: ikeorch rollback",
+    ),
+    Code.AWAITING_CONFIRMATION: (Severity.WARNING, "keep it: ikeorch confirm; or go back now: ikeorch rollback"),
     Code.RESTART_NEEDED: (Severity.WARNING, "systemctl restart ikeorchd; no packet is lost"),
     Code.UPLINK_MISSING: (Severity.ERROR, "check the cable, or gateway.uplinks[].interface"),
     Code.ACTION_FAILED: (Severity.ERROR, "it is tried again; see the reason and the daemon's log"),

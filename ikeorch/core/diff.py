@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from ikeorch.core.actual import Actual
 from ikeorch.core.charon_state import CharonState
-from ikeorch.core.desired import Desired
+from ikeorch.core.desired import Desired, TunnelPlan
 from ikeorch.core.fabric import FabricWish, describe_routes
 from ikeorch.core.ids import CONNECTION_PREFIX, TunnelId
 from ikeorch.core.kernel_state import (
@@ -226,7 +226,7 @@ def _diff_charon(desired: Desired, charon: CharonState) -> Iterable[Action]:
             symbol=symbol,
             reason=reason,
             tunnel=connection.tunnel,
-            impact=Impact.NEXT_ESTABLISHMENT if changed else Impact.NONE,
+            impact=_connection_impact(desired.tunnels[connection.tunnel]) if changed else Impact.NONE,
         )
     for name in sorted(charon.connections):
         tunnel = TunnelId.from_connection(name)
@@ -238,6 +238,11 @@ def _diff_charon(desired: Desired, charon: CharonState) -> Iterable[Action]:
                 reason="no longer configured",
                 tunnel=tunnel,
             )
+
+
+def _connection_impact(plan: TunnelPlan) -> Impact:
+    """The end that initiates renews a live IKE_SA at once; the other end waits for it."""
+    return Impact.REESTABLISH if plan.initiator else Impact.NEXT_ESTABLISHMENT
 
 
 def _connection_difference(charon: CharonState, name: str, desired: Desired) -> str:

@@ -87,6 +87,7 @@ def plan_sas(
     memory: Memory,
     *,
     grouped: frozenset[TunnelId],
+    renewing: frozenset[TunnelId] = frozenset(),
     now: Seconds,
     jitter: float,
 ) -> tuple[tuple[Action, ...], Memory]:
@@ -97,6 +98,7 @@ def plan_sas(
         charon: this pass's snapshot.
         memory: what the last pass returned.
         grouped: tunnels that the kernel routes over; missing SAs of these are confirmed before anything is done.
+        renewing: tunnels whose live IKE_SA is being replaced (`ikeorch.core.renew`); two of them are as it should be.
         now: monotonic seconds.
         jitter: a random number from 0 to 1.
 
@@ -117,6 +119,9 @@ def plan_sas(
     for tunnel, plan in desired.tunnels.items():
         attempt = memory.attempts.get(tunnel, Attempt(seen=tunnel in grouped and not restarted))
         sas = by_connection.pop(tunnel.connection, [])
+        if tunnel in renewing and any(sa.state in _LIVE for sa in sas):
+            attempts[tunnel] = _alive(attempt)
+            continue
         done, attempt = _plan_tunnel(plan, sas, attempt, in_flight, now=now, jitter=jitter)
         actions.extend(done)
         attempts[tunnel] = attempt
@@ -177,15 +182,7 @@ def _plan_tunnel(
 
 def _keep_live(plan: TunnelPlan, live: list[IkeSa], attempt: Attempt, now: Seconds) -> tuple[list[Action], Attempt]:
     """Tend a tunnel that has at least one live IKE_SA: a child must be there, and only the newest one stays."""
-    attempt = replace(
-        attempt,
-        seen=True,
-        connecting=None,
-        missing_since=None,
-        responder_since=None,
-        failures=0,
-        not_before=Seconds(0),
-    )
+    attempt = _alive(attempt)
     working = [sa for sa in live if any(child.forwards for child in sa.children)]
     if not working:
         since = now if attempt.childless_since is None else attempt.childless_since
@@ -202,6 +199,11 @@ def _keep_live(plan: TunnelPlan, live: list[IkeSa], attempt: Attempt, now: Secon
         return [], attempt
     surplus = [sa for sa in live if sa is not newest]
     return [_terminate(sa.connection, sa, "duplicate of a newer one", tunnel=plan.tunnel) for sa in surplus], attempt
+
+
+def _alive(attempt: Attempt) -> Attempt:
+    """What is remembered of a tunnel with a live IKE_SA."""
+    return Attempt(seen=True, childless_since=attempt.childless_since)
 
 
 def _start(

@@ -14,6 +14,7 @@ from ikeorch.core.establish import CONFIRM_GONE, Memory
 from ikeorch.core.health import ProbeState, Verdict
 from ikeorch.core.ids import TunnelId
 from ikeorch.core.kernel_state import XfrmInterface
+from ikeorch.core.renew import Renewals
 from ikeorch.core.spec import WhenUnreachable
 from ikeorch.core.units import Seconds
 
@@ -128,7 +129,13 @@ def _judge(
 
 
 def find_conditions(
-    desired: Desired, actual: Actual, tunnels: Iterable[TunnelStatus], memory: Memory, now: Seconds
+    desired: Desired,
+    actual: Actual,
+    tunnels: Iterable[TunnelStatus],
+    *,
+    memory: Memory,
+    renewals: Renewals,
+    now: Seconds,
 ) -> list[Condition]:
     """Everything that is wrong with the tunnels and what they need, as seen in one pass at `now` (monotonic)."""
     found: list[Condition] = []
@@ -149,6 +156,9 @@ def find_conditions(
             found.append(Condition(code=Code.TUNNEL_PENDING, subject=str(tunnel), message=message))
     for peer, members in bundles.items():
         found.extend(_reflector_conditions(peer, members))
+    for tunnel, failures in renewals.refused().items():
+        message = f"its IKE_SA carries on with the old configuration; the new one came to nothing {failures} times"
+        found.append(Condition(code=Code.RENEWAL_PENDING, subject=str(tunnel), message=message))
     found.extend(_fabric_conditions(desired, actual))
     for site in sorted(set(desired.held.values())):
         dark = ", ".join(str(prefix) for prefix, its_site in desired.held.items() if its_site == site)

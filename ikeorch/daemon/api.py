@@ -23,12 +23,14 @@ from ikeorch.config.show import configuration_view
 from ikeorch.core.ids import MAX_TUNNELS_PER_BUNDLE
 from ikeorch.core.units import Seconds
 from ikeorch.daemon.config_file import ConfigFile
+from ikeorch.daemon.history import History, carrying
 from ikeorch.daemon.reconciler import Reconciler
-from ikeorch.daemon.views import FORMAT_VERSION, Json, plan_view, status_view
-from ikeorch.errors import ExitCode, IkeorchError, NotPermittedError, UsageError
+from ikeorch.daemon.views import FORMAT_VERSION, Json, history_view, plan_view, status_view
+from ikeorch.errors import ConfigError, ExitCode, IkeorchError, NotPermittedError, UsageError
 
 MAX_BODY = 1024 * 1024
 MAX_WAIT = 30.0
+MAX_CONFIRMATION = 7 * 86400
 _HTTP_STATUS = {ExitCode.USAGE: 400, ExitCode.NOT_PERMITTED: 403, ExitCode.TRY_AGAIN: 503}
 
 _log = structlog.get_logger("ikeorch.api")
@@ -41,11 +43,13 @@ class Api:
     Args:
         reconciler: the loop.
         config: the configuration file.
+        history: what was put in force.
     """
 
-    def __init__(self, reconciler: Reconciler, config: ConfigFile) -> None:
+    def __init__(self, reconciler: Reconciler, config: ConfigFile, history: History) -> None:
         self._reconciler = reconciler
         self._config = config
+        self._history = history
         self._runner: web.AppRunner | None = None
 
     def application(self) -> web.Application:
@@ -55,6 +59,10 @@ class Api:
         app.router.add_get("/v1/plan", self._plan)
         app.router.add_get("/v1/config", self._show_config)
         app.router.add_post("/v1/reload", self._reload)
+        app.router.add_post("/v1/apply", self._apply)
+        app.router.add_post("/v1/confirm", self._confirm)
+        app.router.add_post("/v1/rollback", self._rollback)
+        app.router.add_get("/v1/history", self._show_history)
         app.router.add_post("/v1/peers", self._add_peer)
         app.router.add_delete("/v1/peers/{peer}", self._remove_peer)
         app.router.add_put("/v1/peers/{peer}/tunnels", self._set_tunnels)
@@ -88,8 +96,14 @@ class Api:
         return web.json_response(status_view(result))
 
     async def _plan(self, _: web.Request) -> web.Response:
-        actions, unseen = await self._reconciler.plan()
-        return web.json_response(plan_view(actions, unseen))
+        """What `apply` would do: the file as it is now, against the world as it is now."""
+        loaded = await self._config.read()
+        return web.json_response(await self._planned(loaded))
+
+    async def _planned(self, loaded: LoadedConfig) -> Json:
+        actions, unseen = await self._reconciler.plan(loaded.spec)
+        in_force = loaded.spec == self._reconciler.spec
+        return plan_view(actions, unseen, text=loaded.text, in_force=in_force)
 
     async def _show_config(self, _: web.Request) -> web.Response:
         """The configuration in force: as written, and with all defaults."""
@@ -100,22 +114,73 @@ class Api:
 
     async def _reload(self, request: web.Request) -> web.Response:
         _require_operator(request)
-        loaded = await self.reload("reload by API")
+        loaded = await self.reload("reload by API", uid=_user_id(request))
         return web.json_response(self._changed(loaded, changed=True))
 
-    async def reload(self, reason: str) -> LoadedConfig:
+    async def reload(self, reason: str, *, uid: int, within: Seconds | None = None) -> LoadedConfig:
         """Read the file again and put it in force; one that is refused leaves the old one in force.
+
+        Args:
+            reason: what asked for it.
+            uid: who.
+            within: seconds in which it must be confirmed, None for a change that stays.
 
         Raises:
             ConfigError: it is refused.
+            UsageError: a change waits to be confirmed.
         """
+        self._history.require_settled()
         try:
+            if within is not None:
+                self._history.record(await self._config.read(), uid=uid, what=reason, within=within)
             loaded = await self._config.reload()
-        except IkeorchError as error:
+        except ConfigError as error:
             self._reconciler.refuse_config(str(error))
             raise
+        self._history.record(loaded, uid=uid, what=reason)
         self._reconciler.wake(reason)
         return loaded
+
+    async def _apply(self, request: web.Request) -> web.Response:
+        """Body: ``confirm_within`` (seconds), and ``config`` and ``actions`` (digests of a plan that was looked at)."""
+        _require_operator(request)
+        body = await _body(request)
+        within = body.get("confirm_within")
+        if within is not None and (type(within) not in {int, float} or not 1 <= within <= MAX_CONFIRMATION):
+            raise UsageError(f"confirm_within must be a number of seconds from 1 to {MAX_CONFIRMATION}")
+        if "config" in body:
+            planned = await self._planned(await self._config.read())
+            if (body["config"], body.get("actions")) != (planned["config_digest"], planned["actions_digest"]):
+                raise IkeorchError("the world moved since the plan was made", hint="make another and look at it")
+        before = self._reconciler.last
+        carried = sorted(carrying(before))
+        changed = (await self._config.read()).spec != self._reconciler.spec
+        loaded = await self.reload("apply", uid=_user_id(request), within=None if within is None else Seconds(within))
+        waiting = self._history.awaited()
+        answer = self._changed(loaded, changed=changed)
+        answer["pass"] = before.number if before else 0
+        answer["carried"] = carried
+        answer["confirm_within"] = waiting[1] if waiting else None
+        return web.json_response(answer)
+
+    async def _confirm(self, request: web.Request) -> web.Response:
+        _require_operator(request)
+        number = await self._history.confirm(uid=_user_id(request))
+        return web.json_response({"format_version": FORMAT_VERSION, "revision": number})
+
+    async def _rollback(self, request: web.Request) -> web.Response:
+        """Body ``{"revision": N}``, or none for the revision before."""
+        _require_operator(request)
+        number = (await _body(request)).get("revision")
+        if number is not None and type(number) is not int:
+            raise UsageError("revision must be a whole number")
+        uid = _user_id(request)
+        target = await self._history.rollback(number, uid=uid, reason=f"asked for by user id {uid}")
+        return web.json_response({"format_version": FORMAT_VERSION, "revision": target})
+
+    async def _show_history(self, _: web.Request) -> web.Response:
+        waiting = self._history.awaited()
+        return web.json_response(history_view(self._history.revisions(), waiting[1] if waiting else None))
 
     async def _set_tunnels(self, request: web.Request) -> web.Response:
         """Body ``{"count": N}``: the bundle has N tunnels afterwards; ``{"at_least": N}`` never takes one away."""
@@ -142,8 +207,9 @@ class Api:
             changed, name = append_peer(sources, block, "peer block")
             return changed
 
+        self._history.require_settled()
         loaded, changed = await self._config.edit(change)
-        return self._edited(request, loaded, name, changed=changed)
+        return await self._edited(request, loaded, name, changed=changed)
 
     async def _remove_peer(self, request: web.Request) -> web.Response:
         _require_operator(request)
@@ -152,11 +218,13 @@ class Api:
 
     async def _edit(self, request: web.Request, peer: str, edit: Callable[[str, str, str], str]) -> web.Response:
         """Change a peer in the file where it stands."""
+        self._history.require_settled()
         loaded, changed = await self._config.edit(lambda sources: edit_peer(sources, peer, edit))
-        return self._edited(request, loaded, peer, changed=changed)
+        return await self._edited(request, loaded, peer, changed=changed)
 
-    def _edited(self, request: web.Request, loaded: LoadedConfig, peer: str, *, changed: bool) -> web.Response:
+    async def _edited(self, request: web.Request, loaded: LoadedConfig, peer: str, *, changed: bool) -> web.Response:
         """Say what an edit changed and what the other side needs."""
+        self._history.record(loaded, uid=_user_id(request), what=f"{request.method} {request.path}")
         if changed:
             _log.info("config_changed", peer=peer, uid=_user_id(request), request=f"{request.method} {request.path}")
         answer = self._changed(loaded, changed=changed)

@@ -8,7 +8,8 @@ import secrets
 from collections.abc import Callable
 from pathlib import Path
 
-from ikeorch.config.loader import LoadedConfig, load_config, read_config
+from ikeorch.config.files import included_paths
+from ikeorch.config.loader import LoadedConfig, load_archive, load_config, read_config
 from ikeorch.config.migrate import CURRENT
 from ikeorch.config.place import Sources
 from ikeorch.errors import ConfigError
@@ -41,6 +42,48 @@ class ConfigFile:
             loaded = await asyncio.to_thread(read_config, self.path)
             self._enforce(loaded)
             return loaded
+
+    async def read(self) -> LoadedConfig:
+        """Read and check the files without putting them in force.
+
+        Raises:
+            ConfigError: see `read_config`.
+        """
+        return await asyncio.to_thread(read_config, self.path)
+
+    async def restore(self, text: str) -> LoadedConfig:
+        """Put all files back as they were, and in force; what stands there now need not be valid.
+
+        A file that is included now and was not then is moved aside, hidden, so that no pattern matches it. Each file is
+        replaced at once; one who is stopped between two of them does it again.
+
+        Args:
+            text: `LoadedConfig.text` of then.
+
+        Raises:
+            ConfigError: it is no longer valid, or a file cannot be written.
+        """
+        async with self._lock:
+            loaded = await asyncio.to_thread(load_archive, text, str(self.path))
+            await asyncio.to_thread(self._restore, loaded)
+            self._enforce(loaded)
+            return loaded
+
+    def _restore(self, loaded: LoadedConfig) -> None:
+        known = {Path(source.name) for source in loaded.sources}
+        for path, source in ((Path(source.name), source) for source in reversed(loaded.sources)):
+            if not path.is_file() or path.read_bytes() != source.text.encode():
+                self._write(path, source.text)
+        for extra in included_paths(loaded.sources[0].text, self.path):
+            if extra not in known:
+                self._move_aside(extra)
+
+    def _move_aside(self, path: Path) -> None:
+        try:
+            path.rename(path.with_name(f".{path.name}.before-rollback"))
+        except OSError as error:
+            hint = "take it out of what is included"
+            raise ConfigError(f"cannot be moved aside: {error.strerror}", where=str(path), hint=hint) from None
 
     async def edit(self, change: Callable[[Sources], Sources]) -> tuple[LoadedConfig, bool]:
         """Change the text of one file and put all in force; what would not be valid is never written.
@@ -86,11 +129,12 @@ class ConfigFile:
         target = path.resolve()
         temporary = target.with_name(f".{target.name}.{secrets.token_hex(6)}")
         try:
-            status = target.stat()
+            status = target.stat() if target.exists() else None
             descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
             with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-                os.fchown(file.fileno(), status.st_uid, status.st_gid)
-                os.fchmod(file.fileno(), status.st_mode & 0o7777)
+                if status is not None:
+                    os.fchown(file.fileno(), status.st_uid, status.st_gid)
+                    os.fchmod(file.fileno(), status.st_mode & 0o7777)
                 file.write(text)
                 file.flush()
                 os.fsync(file.fileno())

@@ -6,6 +6,7 @@ A stop of the daemon, wanted or not, tears nothing down: tunnels, routes and gro
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import signal
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,15 +16,17 @@ import structlog
 from ikeorch.adapters.kernel.adapter import KernelAdapter
 from ikeorch.adapters.probe.client import ProbeClient
 from ikeorch.adapters.vici.adapter import CharonAdapter, CharonEvent
-from ikeorch.config.loader import LoadedConfig, read_config
+from ikeorch.config.loader import LoadedConfig, load_archive, read_config
 from ikeorch.core.ids import TunnelId
 from ikeorch.daemon.api import Api
 from ikeorch.daemon.config_file import ConfigFile
 from ikeorch.daemon.fabric import Fabric
+from ikeorch.daemon.history import DAEMON, History
 from ikeorch.daemon.reconciler import Reconciler
 from ikeorch.daemon.single import only_one
-from ikeorch.errors import IkeorchError
+from ikeorch.errors import ConfigError, IkeorchError
 from ikeorch.store.database import Store
+from ikeorch.store.revisions import Revisions
 
 _log = structlog.get_logger("ikeorch.daemon")
 
@@ -53,12 +56,31 @@ def run_daemon(settings: Settings) -> None:
     Raises:
         IkeorchError: it cannot start: configuration refused, no permission, or another one runs.
     """
-    loaded = read_config(settings.config)
+    loaded, problem = _first_config(settings)
     with only_one("ikeorchd", settings.socket, settings.state, loaded.spec.vici_socket):
-        asyncio.run(_run(settings, loaded))
+        asyncio.run(_run(settings, loaded, problem))
 
 
-async def _run(settings: Settings, loaded: LoadedConfig) -> None:
+def _first_config(settings: Settings) -> tuple[LoadedConfig, str]:
+    """The file, or the last revision that was in force where the file is not valid, and what is wrong with it then.
+
+    Raises:
+        ConfigError: the file is not valid and there is no revision.
+    """
+    try:
+        return read_config(settings.config), ""
+    except ConfigError as error:
+        database = settings.state / "ikeorch.db"
+        if not database.exists():
+            raise
+        with contextlib.closing(Store.open(database)) as store:
+            last = Revisions(store).last()
+        if last is None:
+            raise
+        return load_archive(last.text, str(settings.config)), str(error)
+
+
+async def _run(settings: Settings, loaded: LoadedConfig, problem: str) -> None:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -71,7 +93,12 @@ async def _run(settings: Settings, loaded: LoadedConfig) -> None:
     fabric = Fabric(run / "exabgp.sock", run / "exabgp.conf")
     reconciler = Reconciler(loaded.spec, kernel=kernel, charon=charon, prober=prober, fabric=fabric, store=store)
     config = ConfigFile(settings.config, lambda loaded: reconciler.set_spec(loaded.spec, "configuration"), loaded)
-    api = Api(reconciler, config)
+    history = History(store, config, reconciler)
+    api = Api(reconciler, config, history)
+    if problem:
+        reconciler.refuse_config(problem)
+    else:
+        history.record(loaded, uid=DAEMON, what="start")
     _log.info("daemon_started", gateway=loaded.spec.name, peers=len(loaded.spec.peers), config=str(settings.config))
     tasks: list[asyncio.Task[None]] = []
     try:
@@ -79,6 +106,7 @@ async def _run(settings: Settings, loaded: LoadedConfig) -> None:
         tasks = [
             asyncio.create_task(reconciler.run(), name="reconciler"),
             asyncio.create_task(prober.run(reconciler.health_changed), name="prober"),
+            asyncio.create_task(history.run(), name="history"),
             asyncio.create_task(fabric.run(reconciler.wake), name="fabric"),
             asyncio.create_task(charon.events(lambda event: reconciler.wake(_reason(event))), name="charon-events"),
             asyncio.create_task(kernel.changes(lambda: reconciler.wake("kernel changed")), name="kernel-changes"),
@@ -109,6 +137,6 @@ def _reason(event: CharonEvent) -> str:
 
 async def _reload(api: Api) -> None:
     try:
-        await api.reload("SIGHUP")
+        await api.reload("SIGHUP", uid=DAEMON)
     except IkeorchError as error:
         _log.error("config_refused", reason=str(error))

@@ -24,6 +24,7 @@ from ikeorch.core.establish import Memory, next_wake, plan_sas
 from ikeorch.core.health import Verdict
 from ikeorch.core.ids import TunnelId
 from ikeorch.core.plan import Action, describe_operation
+from ikeorch.core.renew import Renewals, next_renewal, outstanding, plan_renewals
 from ikeorch.core.spec import GatewaySpec
 from ikeorch.core.status import (
     TunnelStatus,
@@ -38,9 +39,11 @@ from ikeorch.daemon.execute import Executor, Failure
 from ikeorch.daemon.failover import Failover
 from ikeorch.daemon.journal import log_actions, log_conditions, log_pass
 from ikeorch.daemon.numbers import Numbers
+from ikeorch.daemon.pass_result import PassResult
 from ikeorch.daemon.ports import CharonPort, FabricPort, KernelPort, ProbePort
 from ikeorch.errors import IkeorchError
 from ikeorch.store.database import Store
+from ikeorch.store.made_with import MadeWith
 
 RESYNC = Seconds(30.0)
 COALESCE = Seconds(0.02)
@@ -54,33 +57,6 @@ REPAIR_SETTLE = Seconds(0.15)
 ones' repair. A pass is held at most `MAX_SPACING`."""
 
 T = TypeVar("T")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PassResult:
-    """What one pass saw and did; the views of the API are made from the last one.
-
-    Attributes:
-        number: counts the passes, from 1.
-        finished: Unix seconds.
-        spec: the configuration in force.
-        desired: what should be.
-        actual: what was found, before the actions.
-        planned: everything that differed.
-        failures: what could not be carried out.
-        tunnels: every tunnel's status.
-        conditions: everything that is wrong.
-    """
-
-    number: int
-    finished: Seconds
-    spec: GatewaySpec
-    desired: Desired
-    actual: Actual
-    planned: tuple[Action, ...]
-    failures: tuple[Failure, ...]
-    tunnels: tuple[TunnelStatus, ...]
-    conditions: tuple[Condition, ...]
 
 
 @dataclass(slots=True)
@@ -140,6 +116,8 @@ class Reconciler:
         self._wake = _Wake()
         self._verdicts: dict[TunnelId, Verdict] = {}
         self._memory = Memory()
+        self._made_with = MadeWith(store)
+        self._renewals = self._made_with.load()
         self._passes = 0
         self._finished = asyncio.Condition()
         self._random = random.SystemRandom()
@@ -161,8 +139,15 @@ class Reconciler:
 
     def refuse_config(self, message: str) -> None:
         """Tell users that the file on disk is not in force because it is invalid."""
-        self._outside[Code.CONFIG_INVALID] = Condition(code=Code.CONFIG_INVALID, subject="", message=message)
-        self.wake("configuration refused")
+        self.set_condition(Code.CONFIG_INVALID, Condition(code=Code.CONFIG_INVALID, subject="", message=message))
+
+    def set_condition(self, code: Code, condition: Condition | None) -> None:
+        """Show a condition of which only others know, or take it away."""
+        known = self._outside.pop(code, None)
+        if condition is not None:
+            self._outside[code] = condition
+        if (known is None) != (condition is None):
+            self.wake(f"{code.value} {'raised' if condition else 'cleared'}")
 
     def wake(self, reason: str) -> None:
         """Ask for a pass soon."""
@@ -194,7 +179,8 @@ class Reconciler:
             result = await self.run_pass(reasons)
             took = time.monotonic() - began
             now = Seconds(time.monotonic())
-            timer = next_wake(self._memory, now)
+            timers = (next_wake(self._memory, now), next_renewal(self._renewals, now))
+            timer = min((due for due in timers if due is not None), default=None)
             if result.failures or self._numbers.problem:
                 timer = Seconds(min(timer or now + FAILURE_RETRY, now + FAILURE_RETRY))
             await asyncio.sleep(min(max(took * DUTY, COALESCE), MAX_SPACING))
@@ -251,7 +237,7 @@ class Reconciler:
         if spec.vici_socket != self._vici_socket:
             message = f"gateway.vici_socket is {spec.vici_socket} now, {self._vici_socket} is used"
             found.append(Condition(code=Code.RESTART_NEEDED, subject="", message=message))
-        credentials = self._read_credentials(found)
+        credentials = self._read_credentials(spec, found)
         allocations = self._numbers.allocate(spec)
         if self._numbers.problem:
             found.append(Condition(code=Code.STORE_FAILED, subject="", message=self._numbers.problem))
@@ -264,7 +250,8 @@ class Reconciler:
         self._verdicts = self._read_verdicts()
         outdated = self._failover.begin_pass()
         desired = self._compute(spec, allocations, actual, credentials)
-        planned, self._memory = self._plan(desired, actual, now)
+        planned, self._memory, self._renewals = self._plan(desired, actual, now)
+        self._made_with.keep(self._renewals)
         done, failures = await self._executor.run(
             planned,
             credentials.bundle if credentials else None,
@@ -276,7 +263,7 @@ class Reconciler:
             self._failover.end_pass(spec, allocations, desired, resilient=resilient, outdated=outdated())
             self._aim_prober(spec, desired, interfaces_present(actual))
         tunnels = describe_tunnels(desired, actual, self._prober.states(), self._verdicts)
-        found.extend(find_conditions(desired, actual, tunnels, self._memory, now))
+        found.extend(find_conditions(desired, actual, tunnels, memory=self._memory, renewals=self._renewals, now=now))
         found.extend(_failed(failure) for failure in failures)
         result = await self._record(
             spec=spec,
@@ -299,35 +286,38 @@ class Reconciler:
             self.wake("check what was done")
         return result
 
-    async def plan(self) -> tuple[tuple[Action, ...], tuple[Condition, ...]]:
-        """What a pass would do now, without doing it, and why it cannot say all of it."""
+    async def plan(self, spec: GatewaySpec) -> tuple[tuple[Action, ...], tuple[Condition, ...]]:
+        """What a pass would do now with a configuration, without doing it, and why it cannot say all of it."""
         found: list[Condition] = []
-        credentials = self._read_credentials(found)
-        spec = self._spec
+        credentials = self._read_credentials(spec, found)
         allocations = self._numbers.preview(spec)
         actual = await self._snapshot(spec, allocations, found)
         desired = self._compute(spec, allocations, actual, credentials)
-        planned, _ = self._plan(desired, actual, Seconds(time.monotonic()))
+        planned, _, _ = self._plan(desired, actual, Seconds(time.monotonic()))
         return planned, tuple(found)
 
-    def _plan(self, desired: Desired, actual: Actual, now: Seconds) -> tuple[tuple[Action, ...], Memory]:
+    def _plan(self, desired: Desired, actual: Actual, now: Seconds) -> tuple[tuple[Action, ...], Memory, Renewals]:
         """All actions in order, and what the next pass must remember."""
         planned = diff_states(desired, actual)
         if actual.charon is None:
-            return planned, self._memory
+            return planned, self._memory, self._renewals
+        renew_actions, renewals = plan_renewals(desired, actual.charon, self._renewals, now=now)
         sa_actions, memory = plan_sas(
             desired,
             actual.charon,
             self._memory,
             grouped=actual.grouped_tunnels(),
+            renewing=renewals.busy(),
             now=now,
             jitter=self._random.random(),
         )
-        return tuple(sorted((*planned, *sa_actions), key=lambda action: action.step)), memory
+        actions = (*planned, *sa_actions, *renew_actions)
+        return tuple(sorted(actions, key=lambda action: action.step)), memory, renewals
 
-    def _read_credentials(self, found: list[Condition]) -> LoadedCredentials | None:
+    @staticmethod
+    def _read_credentials(spec: GatewaySpec, found: list[Condition]) -> LoadedCredentials | None:
         try:
-            return load_credentials(self._spec.credentials)
+            return load_credentials(spec.credentials)
         except IkeorchError as error:
             found.append(Condition(code=Code.CREDENTIALS_UNREADABLE, subject="", message=str(error)))
             return None
@@ -394,6 +384,7 @@ class Reconciler:
                 failures=failures,
                 tunnels=tunnels,
                 conditions=carry_over(found, before, now),
+                renewing=outstanding(desired, self._renewals),
             )
             self._finished.notify_all()
         log_conditions(before, self.last.conditions)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import time
 from collections.abc import Iterable
 from dataclasses import replace
@@ -12,10 +13,11 @@ from ikeorch.core.conditions import Condition
 from ikeorch.core.fabric import format_bandwidth
 from ikeorch.core.fabric_state import FabricState
 from ikeorch.core.plan import Action, describe_operation
+from ikeorch.core.revision import Revision
 from ikeorch.core.spec import FabricSpec
 from ikeorch.core.status import TunnelStatus
 from ikeorch.core.units import Seconds
-from ikeorch.daemon.reconciler import PassResult
+from ikeorch.daemon.pass_result import PassResult
 
 FORMAT_VERSION = 1
 Json = dict[str, Any]
@@ -34,7 +36,8 @@ def status_view(result: PassResult) -> Json:
             "version": __version__,
         },
         "charon": {"reachable": charon is not None, "version": charon.version if charon else None},
-        "settled": not result.planned and not result.failures,
+        "settled": not result.planned and not result.failures and not result.renewing,
+        "renewing": sorted(str(tunnel) for tunnel in result.renewing),
         "tunnels": [tunnel_view(tunnel) for tunnel in result.tunnels],
         "peers": [
             {
@@ -134,10 +137,22 @@ def tunnel_view(tunnel: TunnelStatus) -> Json:
     }
 
 
-def plan_view(actions: Iterable[Action], unseen: Iterable[Condition]) -> Json:
-    """What a pass would do, in order, and what could not be seen, so that the plan is not all of it."""
+def plan_view(actions: Iterable[Action], unseen: Iterable[Condition], *, text: str, in_force: bool) -> Json:
+    """What `apply` would do, in order, and what could not be seen, so that the plan is not all of it.
+
+    Args:
+        actions: in order.
+        unseen: why the plan is not all of it.
+        text: of the configuration that was planned.
+        in_force: whether that is the one in force.
+    """
+    actions = list(actions)
+    words = [f"{action.symbol.value} {describe_operation(action.operation)}" for action in actions]
     return {
         "format_version": FORMAT_VERSION,
+        "in_force": in_force,
+        "config_digest": _digest(text),
+        "actions_digest": _digest("\n".join(words)),
         "unseen": [condition_view(replace(condition, since=Seconds(time.time()))) for condition in unseen],
         "actions": [
             {
@@ -150,3 +165,26 @@ def plan_view(actions: Iterable[Action], unseen: Iterable[Condition]) -> Json:
             for action in actions
         ],
     }
+
+
+def history_view(revisions: Iterable[Revision], confirm_within: float | None) -> Json:
+    """Every revision, newest first, without its text."""
+    return {
+        "format_version": FORMAT_VERSION,
+        "confirm_within": confirm_within,
+        "revisions": [
+            {
+                "revision": revision.number,
+                "at": _time(revision.at),
+                "uid": revision.uid if revision.uid >= 0 else None,
+                "command": revision.what,
+                "outcome": revision.outcome.value,
+                "reason": revision.reason,
+            }
+            for revision in sorted(revisions, key=lambda each: -each.number)
+        ],
+    }
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()

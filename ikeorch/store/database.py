@@ -1,6 +1,8 @@
 """The gateway's database: one SQLite file, write-ahead log, readable by its owner only.
 
-Numbers are given once and kept (see `ikeorch.core.allocate`). A row is never changed or deleted.
+Numbers are given once and kept (see `ikeorch.core.allocate`); revisions and what became of them are added to
+(`ikeorch.store.revisions`). Such a row is never changed or deleted. Tables are only ever added, so that an older
+version still reads what it knows.
 """
 
 from __future__ import annotations
@@ -9,6 +11,7 @@ import os
 import sqlite3
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from ikeorch.core.allocate import Kind, Wanted
 from ikeorch.errors import IkeorchError
@@ -23,6 +26,34 @@ CREATE TABLE allocation (
     UNIQUE (kind, number)
 ) STRICT, WITHOUT ROWID;
 """
+_ADDED = """
+CREATE TABLE IF NOT EXISTS revision (
+    number INTEGER PRIMARY KEY,
+    at REAL NOT NULL,
+    uid INTEGER NOT NULL,
+    what TEXT NOT NULL,
+    text TEXT NOT NULL
+) STRICT;
+CREATE TABLE IF NOT EXISTS outcome (
+    revision INTEGER NOT NULL REFERENCES revision (number),
+    at REAL NOT NULL,
+    outcome TEXT NOT NULL,
+    reason TEXT NOT NULL
+) STRICT;
+CREATE TABLE IF NOT EXISTS confirmation (
+    revision INTEGER PRIMARY KEY REFERENCES revision (number),
+    previous INTEGER NOT NULL REFERENCES revision (number),
+    deadline REAL NOT NULL,
+    boot TEXT NOT NULL,
+    boot_deadline REAL NOT NULL
+) STRICT;
+CREATE TABLE IF NOT EXISTS made_with (
+    tunnel TEXT PRIMARY KEY,
+    digest TEXT NOT NULL
+) STRICT;
+"""
+Value = int | float | str
+"""What a row holds."""
 
 
 class StoreError(IkeorchError):
@@ -68,10 +99,10 @@ class Store:
         Raises:
             StoreError: the database cannot be read.
         """
+        rows = self.read("SELECT kind, name, number FROM allocation")
         try:
-            rows = self._connection.execute("SELECT kind, name, number FROM allocation").fetchall()
             return {(Kind(kind), name): number for kind, name, number in rows}
-        except (sqlite3.Error, ValueError) as error:
+        except ValueError as error:
             raise StoreError(f"cannot be read: {error}", where=str(self._path)) from None
 
     def add_numbers(self, numbers: Mapping[Wanted, int]) -> None:
@@ -80,15 +111,35 @@ class Store:
         Raises:
             StoreError: the database cannot be written, or one was given before.
         """
+        insert = "INSERT INTO allocation VALUES (?, ?, ?)"
+        self.write(*((insert, (kind.value, name, number)) for (kind, name), number in numbers.items()))
+
+    def read(self, query: str, *values: Value) -> list[tuple[Any, ...]]:
+        """The rows of a query.
+
+        Raises:
+            StoreError: the database cannot be read.
+        """
+        try:
+            return self._connection.execute(query, values).fetchall()
+        except sqlite3.Error as error:
+            raise StoreError(f"cannot be read: {error}", where=str(self._path)) from None
+
+    def write(self, *statements: tuple[str, tuple[Value, ...]]) -> None:
+        """Carry out statements, all or none.
+
+        Raises:
+            StoreError: the database cannot be written, or a row breaks its rules.
+        """
         if not self._writable:
             connection = _open_writable(self._path)
             self._connection.close()
             self._connection, self._writable = connection, True
-        rows = [(kind.value, name, number) for (kind, name), number in numbers.items()]
         try:
             self._connection.execute("BEGIN IMMEDIATE")
             try:
-                self._connection.executemany("INSERT INTO allocation VALUES (?, ?, ?)", rows)
+                for statement, values in statements:
+                    self._connection.execute(statement, values)
             except BaseException:
                 self._connection.execute("ROLLBACK")
                 raise
@@ -117,6 +168,8 @@ def _open_writable(path: Path) -> sqlite3.Connection:
         version = _version(connection)
         if version == 0:
             connection.executescript(f"BEGIN; {_SCHEMA} PRAGMA user_version = {SCHEMA_VERSION}; COMMIT;")
+        if version <= SCHEMA_VERSION:
+            connection.executescript(_ADDED)
     except (OSError, sqlite3.Error) as error:
         if connection is not None:
             connection.close()

@@ -53,6 +53,6 @@ def main() -> None:
         environment={
             "tunnels": found["tunnels"],
             "lab_kernel": found["kernel"],
-            "charon": program_version("swanctl", "--version"),
+            "charon": program_version("dpkg-query", "-W", "-f", "${Version}", "charon-systemd"),
         },
     ).publish()

@@ -56,7 +56,7 @@ def main() -> None:
         environment={
             "tunnels": 4,
             "lab_kernel": findings[0]["kernel"],
-            "charon": program_version("swanctl", "--version"),
+            "charon": program_version("dpkg-query", "-W", "-f", "${Version}", "charon-systemd"),
             "frr": program_version("/usr/lib/frr/bgpd", "--version"),
         },
         details=[entry for found in findings for entry in found["details"]],

@@ -6,151 +6,30 @@ import asyncio
 import json
 import sqlite3
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
-from ikeorch.adapters.probe.session import ProbeTarget
-from ikeorch.adapters.vici.adapter import CharonAdapter
-from ikeorch.cli.client import Client, RefusedError
+from ikeorch.cli.client import RefusedError
 from ikeorch.config.loader import read_config
 from ikeorch.core.allocate import Kind
 from ikeorch.core.establish import CONFIRM_GONE
-from ikeorch.core.fabric import FabricWish
-from ikeorch.core.fabric_state import FabricSession, FabricState
-from ikeorch.core.health import ProbeState, Verdict
 from ikeorch.core.ids import TunnelId
 from ikeorch.core.kernel_state import Family, KernelObject, KernelState, NextHop, NextHopGroup
-from ikeorch.core.spec import FabricNeighbor, Initiate, WhenUnreachable
-from ikeorch.core.units import Seconds
-from ikeorch.daemon.api import Api
-from ikeorch.daemon.config_file import ConfigFile
-from ikeorch.daemon.reconciler import REPAIR_SETTLE, PassResult, Reconciler
+from ikeorch.core.spec import Initiate, WhenUnreachable
+from ikeorch.daemon.pass_result import PassResult
+from ikeorch.daemon.reconciler import REPAIR_SETTLE
 from ikeorch.errors import KernelError
 from ikeorch.store.database import Store
 from pki.issue import GatewayCredentials, create_ca, issue_gateway, new_key, new_serial
 from pki.profiles import CaProfile, GatewayProfile
 from pki.store import save_gateway
-from tests.examples import GATEWAY_A
-from tests.fakes.fake_charon import Disturbance, FakeCharon
-from tests.fakes.fake_kernel import FakeKernel
-
-
-@dataclass
-class FakeProber:
-    """Says what it is told: all tunnels that have a target are up, or not known, but for the ones that are down."""
-
-    answering: bool = False
-    problem: str = ""
-    down: set[int] = field(default_factory=set)
-    targets: dict[TunnelId, ProbeTarget] = field(default_factory=dict)
-
-    def states(self) -> dict[TunnelId, ProbeState]:
-        if self.problem:
-            return {}
-        return {tunnel: ProbeState(verdict=self._verdict(tunnel), sent=1, received=1) for tunnel in self.targets}
-
-    def _verdict(self, tunnel: TunnelId) -> Verdict:
-        if tunnel.index in self.down:
-            return Verdict.DOWN
-        return Verdict.UP if self.answering else Verdict.UNKNOWN
-
-    def set_targets(self, targets: Mapping[TunnelId, ProbeTarget]) -> None:
-        self.targets = dict(targets)
-
-
-FABRIC = """\
-fabric:
-  neighbors: [{address: 10.0.0.254, asn: 65001}, {address: "fd00:a:ffff::fe", asn: 65001}]
-  bandwidth_scale: 1/16
-"""
-
-
-@dataclass
-class FakeFabric:
-    """Takes every wish; its sessions stand as they are told to."""
-
-    problem: str = ""
-    down: dict[str, str] = field(default_factory=dict)
-    wishes: list[FabricWish] = field(default_factory=list)
-
-    def advertise(self, wish: FabricWish) -> None:
-        self.wishes.append(wish)
-
-    def state(self) -> FabricState:
-        wish = self.wishes[-1] if self.wishes else None
-        neighbors = wish.fabric.neighbors if wish else ()
-        return FabricState(wish=wish, problem=self.problem, sessions=tuple(self._session(each) for each in neighbors))
-
-    def _session(self, neighbor: FabricNeighbor) -> FabricSession:
-        reason = self.down.get(str(neighbor.address), "")
-        sent = self.wishes[-1].routes
-        return FabricSession(neighbor=neighbor, up=not reason, reason=reason, since=Seconds(0), sent=sent)
-
-    def told(self) -> dict[str, float]:
-        """What the leafs know, in bytes/s."""
-        return {str(route.prefix): route.bandwidth for route in self.wishes[-1].routes}
-
-
-class AnySetting(dict[str, str]):
-    """A kernel that has every setting that is asked for, at 0."""
-
-    def __contains__(self, name: object) -> bool:
-        return True
-
-    def __missing__(self, name: str) -> str:
-        return "0"
-
-
-@dataclass
-class World:
-    """One gateway on stand-ins."""
-
-    charon: FakeCharon
-    kernel: FakeKernel
-    prober: FakeProber
-    fabric: FakeFabric
-    reconciler: Reconciler
-    client: Client
-    config: Path
-
-    async def passes(self, count: int = 1) -> PassResult:
-        """Run passes, letting charon's answers arrive between them."""
-        for _ in range(count):
-            result = await self.reconciler.run_pass(["test"])
-            await asyncio.sleep(0.05)
-        return result
-
-
-@pytest.fixture
-async def world(tmp_path: Path) -> AsyncIterator[World]:
-    """Gateway A with four tunnels configured; charon and kernel are empty."""
-    now = datetime.now(UTC)
-    signer = create_ca(CaProfile(name="test CA"), new_key(), serial=new_serial(), now=now)
-    key = new_key()
-    profile = GatewayProfile(identity="gw-a.dc.example")
-    certificate = issue_gateway(profile, key.public_key(), signer, serial=new_serial(), now=now)
-    save_gateway(tmp_path, "gw-a", GatewayCredentials(certificate=certificate, key=key), signer.certificate)
-    config = tmp_path / "ikeorch.yaml"
-    config.write_text(GATEWAY_A.replace("/etc/ikeorch/pki", str(tmp_path)) + FABRIC)
-    kernel, prober, fabric = FakeKernel("eth1", "eth2"), FakeProber(), FakeFabric()
-    kernel.settings = AnySetting()
-    async with FakeCharon(tmp_path / "charon.vici") as charon:
-        adapter = CharonAdapter(charon.path, deadline=2)
-        store = Store.open(tmp_path / "state" / "ikeorch.db")
-        loaded = read_config(config)
-        spec = loaded.spec
-        reconciler = Reconciler(spec, kernel=kernel, charon=adapter, prober=prober, fabric=fabric, store=store)
-        api = Api(reconciler, ConfigFile(config, lambda loaded: reconciler.set_spec(loaded.spec, "edited"), loaded))
-        await api.start(tmp_path / "api.sock")
-        yield World(charon, kernel, prober, fabric, reconciler, Client(tmp_path / "api.sock"), config)
-        await api.stop()
-        await adapter.close()
-        store.close()
+from tests.fakes.fake_charon import Disturbance
+from tests.integration.world import World, members, until, up
 
 
 async def test_a_gateway_is_built_in_a_few_passes_and_then_left_alone(world: World) -> None:
@@ -356,30 +235,6 @@ async def test_tunnels_that_charon_does_not_know_are_named(world: World) -> None
     result = await world.passes()
     assert [condition.code.value for condition in result.conditions] == ["tunnel-orphaned"] * 4
     assert [status.state.value for status in result.tunnels] == ["carrying"] * 4
-
-
-async def up(world: World) -> None:
-    """Four tunnels that carry."""
-    await world.passes(2)
-    for index in range(4):
-        world.charon.establish(f"ikeorch.gw-b.{index}")
-    world.prober.answering = True
-    await world.passes(3)
-    assert members(world) == [4, 4]
-
-
-def members(world: World) -> list[int]:
-    """How many tunnels stand in each group."""
-    return [len(entry.members) for entry in world.kernel.objects.values() if isinstance(entry, NextHopGroup)]
-
-
-async def until(true: Callable[[], bool]) -> None:
-    """Wait for a condition; without the loop's resync it must come by itself."""
-    for _ in range(1000):
-        if true():
-            return
-        await asyncio.sleep(0.005)
-    raise AssertionError("it did not become true")
 
 
 async def test_a_tunnel_that_goes_down_leaves_its_groups_beside_a_pass_that_hangs(world: World) -> None:

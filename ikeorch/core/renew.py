@@ -1,0 +1,256 @@
+"""When a live IKE_SA is replaced because its connection's configuration changed: the one make-before-break primitive.
+
+charon never applies a change to an IKE_SA that lives: neither a rekey nor a reauthentication does (D1). So the end that
+initiates begins another one with the new configuration, waits until packets have come out of it, and only then ends
+the old one. Never more than half of a bundle's tunnels are renewed at a time, and when one fails no other is begun:
+the old IKE_SAs carry on, and it is tried again with growing pauses until the peer is ready or the change is taken back.
+
+Pure: snapshots and `now` in, actions and the next memory out.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+from ikeorch.core.charon_state import CharonState, Connection, IkeSa, IkeState
+from ikeorch.core.desired import Desired
+from ikeorch.core.ids import TunnelId
+from ikeorch.core.plan import Action, Initiate, Step, Symbol, Terminate
+from ikeorch.core.units import Seconds
+
+APPEAR = Seconds(1.0)
+"""charon queues `initiate`; a successor that is not there after this was refused at once."""
+CONNECT = Seconds(5.0)
+"""A successor that is not established by then does not get an answer."""
+PROOF = Seconds(10.0)
+"""From its beginning until packets must have come out of it; probes are sent ten times a second."""
+RETRY_FIRST = Seconds(2.0)
+RETRY_CAP = Seconds(30.0)
+
+_LIVE = {IkeState.ESTABLISHED, IkeState.REKEYING, IkeState.PASSIVE}
+_CONNECTING = {IkeState.CREATED, IkeState.CONNECTING}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Renewal:
+    """A successor that was begun.
+
+    Attributes:
+        since: monotonic seconds.
+        old_ids: charon's numbers of the IKE_SAs that it replaces.
+        old_children: the numbers of their CHILD_SAs; a rekeyed IKE_SA has another number, but keeps these.
+    """
+
+    since: Seconds
+    old_ids: frozenset[int]
+    old_children: frozenset[int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """What is remembered of one tunnel.
+
+    Attributes:
+        made_with: digest of the connection that its live IKE_SA was established with, "" without one.
+        renewal: the successor under way.
+        failures: successors in a row that came to nothing.
+        not_before: monotonic seconds of the next attempt.
+    """
+
+    made_with: str = ""
+    renewal: Renewal | None = None
+    failures: int = 0
+    not_before: Seconds = Seconds(0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Renewals:
+    """What one pass hands to the next, by tunnel."""
+
+    standings: Mapping[TunnelId, Standing] = field(default_factory=dict)
+
+    def busy(self) -> frozenset[TunnelId]:
+        """Tunnels with a successor under way: their IKE_SAs are nobody else's to tend."""
+        return frozenset(tunnel for tunnel, standing in self.standings.items() if standing.renewal is not None)
+
+    def refused(self) -> dict[TunnelId, int]:
+        """Tunnels whose successors came to nothing, and how many did."""
+        return {tunnel: standing.failures for tunnel, standing in self.standings.items() if standing.failures}
+
+
+def outstanding(desired: Desired, renewals: Renewals) -> frozenset[TunnelId]:
+    """Tunnels of ours to initiate whose live IKE_SA still has an older configuration."""
+    if desired.connections is None:
+        return frozenset()
+    return frozenset(
+        tunnel
+        for tunnel, standing in renewals.standings.items()
+        if tunnel in desired.tunnels
+        and desired.tunnels[tunnel].initiator
+        and standing.made_with not in {"", digest(desired.connections[tunnel.connection])}
+    )
+
+
+def digest(connection: Connection) -> str:
+    """What an IKE_SA was established with, in a few characters."""
+    return hashlib.sha256(repr(connection).encode()).hexdigest()[:16]
+
+
+def plan_renewals(
+    desired: Desired, charon: CharonState, before: Renewals, *, now: Seconds
+) -> tuple[tuple[Action, ...], Renewals]:
+    """Decide which live IKE_SAs get a successor, and what becomes of those under way.
+
+    Args:
+        desired: what should be.
+        charon: this pass's snapshot.
+        before: what the last pass returned.
+        now: monotonic seconds.
+
+    Returns:
+        The actions, and what the next pass must know.
+    """
+    if desired.connections is None:
+        return (), before
+    by_connection: dict[str, list[IkeSa]] = {}
+    for sa in charon.sas:
+        by_connection.setdefault(sa.connection, []).append(sa)
+    actions: list[Action] = []
+    standings: dict[TunnelId, Standing] = {}
+    for tunnel in desired.tunnels:
+        wanted = digest(desired.connections[tunnel.connection])
+        sas = by_connection.get(tunnel.connection, [])
+        done, standings[tunnel] = _tend(tunnel, sas, before.standings.get(tunnel, Standing()), wanted, now)
+        actions.extend(done)
+    for tunnel in _next(desired, charon, by_connection, standings, now):
+        sas = by_connection[tunnel.connection]
+        live = [sa for sa in sas if sa.state in _LIVE]
+        standings[tunnel] = replace(standings[tunnel], renewal=_begin(live, now))
+        failures = standings[tunnel].failures
+        again = f", attempt {failures + 1}" if failures else ""
+        reason = f"its connection changed; the old IKE_SA carries until this one does{again}"
+        actions.append(
+            Action(step=Step.INITIATE, operation=Initiate(tunnel), symbol=Symbol.ADD, reason=reason, tunnel=tunnel)
+        )
+    return tuple(actions), Renewals(standings=standings)
+
+
+def next_renewal(renewals: Renewals, now: Seconds) -> Seconds | None:
+    """When a pass must run for a timer's sake; None when only an event can change something."""
+    times: list[float] = []
+    for standing in renewals.standings.values():
+        if standing.renewal is not None:
+            times.append(now + 0.5)
+        elif standing.failures:
+            times.append(max(standing.not_before, now + 0.05))
+    return Seconds(min(times)) if times else None
+
+
+def _begin(live: Iterable[IkeSa], now: Seconds) -> Renewal:
+    known = list(live)
+    return Renewal(
+        since=now,
+        old_ids=frozenset(sa.unique_id for sa in known),
+        old_children=frozenset(child.unique_id for sa in known for child in sa.children),
+    )
+
+
+def _tend(
+    tunnel: TunnelId, sas: list[IkeSa], standing: Standing, wanted: str, now: Seconds
+) -> tuple[list[Action], Standing]:
+    """Follow one tunnel; no successor is begun here."""
+    live = [sa for sa in sas if sa.state in _LIVE]
+    if not live:
+        # what is established next is established with what is loaded now
+        return [], Standing()
+    if not standing.made_with:
+        return [], replace(standing, made_with=wanted)
+    if standing.made_with == wanted:
+        ends = _abandon(tunnel, _successors(sas, standing.renewal), "the change was taken back")
+        return ends, Standing(made_with=wanted)
+    if standing.renewal is None:
+        return [], standing
+    successors = _successors(sas, standing.renewal)
+    if any(sa.state in _LIVE and _proven(sa) for sa in successors):
+        old = [sa for sa in live if sa not in successors]
+        return _end(tunnel, old, "packets come out of its successor"), Standing(made_with=wanted)
+    waited = now - standing.renewal.since
+    missing = not successors and waited >= APPEAR
+    silent = waited >= CONNECT and not any(sa.state in _LIVE for sa in successors)
+    if not missing and not silent and waited < PROOF:
+        return [], standing
+    failures = standing.failures + 1
+    pause = min(RETRY_FIRST * 2 ** min(failures - 1, 10), RETRY_CAP)
+    reason = "the successor came to nothing; the old IKE_SA carries on"
+    return _abandon(tunnel, successors, reason), replace(
+        standing, renewal=None, failures=failures, not_before=Seconds(now + pause)
+    )
+
+
+def _next(
+    desired: Desired,
+    charon: CharonState,
+    by_connection: Mapping[str, list[IkeSa]],
+    standings: Mapping[TunnelId, Standing],
+    now: Seconds,
+) -> list[TunnelId]:
+    """Whose successor is begun now: ours to initiate, loaded, within its bundle's half, and nobody's failure first."""
+    assert desired.connections is not None
+    chosen: list[TunnelId] = []
+    bundles: dict[str, list[TunnelId]] = {}
+    for tunnel in desired.tunnels:
+        bundles.setdefault(tunnel.peer, []).append(tunnel)
+    for members in bundles.values():
+        room = max(1, len(members) // 2) - sum(standings[tunnel].renewal is not None for tunnel in members)
+        failed = [tunnel for tunnel in members if standings[tunnel].failures]
+        for tunnel in failed or members:
+            standing, connection = standings[tunnel], desired.connections[tunnel.connection]
+            due = (
+                standing.made_with not in {"", digest(connection)}
+                and standing.renewal is None
+                and now >= standing.not_before
+                and desired.tunnels[tunnel].initiator
+                and charon.loaded.get(tunnel.connection) == connection
+                and any(sa.state in _LIVE and _forwards(sa) for sa in by_connection.get(tunnel.connection, ()))
+            )
+            if due and room > 0:
+                chosen.append(tunnel)
+                room -= 1
+    return chosen
+
+
+def _successors(sas: Iterable[IkeSa], renewal: Renewal | None) -> list[IkeSa]:
+    """What was begun since; not an old IKE_SA that got another number by its rekey."""
+    if renewal is None:
+        return []
+    return [
+        sa
+        for sa in sas
+        if sa.unique_id not in renewal.old_ids
+        and sa.state in _LIVE | _CONNECTING
+        and not any(child.unique_id in renewal.old_children for child in sa.children)
+    ]
+
+
+def _forwards(sa: IkeSa) -> bool:
+    return any(child.forwards for child in sa.children)
+
+
+def _proven(sa: IkeSa) -> bool:
+    """Packets have come out of it: probes and what else the peer sends."""
+    return any(child.forwards and child.packets_in > 0 for child in sa.children)
+
+
+def _end(tunnel: TunnelId, sas: Iterable[IkeSa], reason: str) -> list[Action]:
+    return [_terminate(tunnel, sa, reason, Step.TERMINATE) for sa in sas]
+
+
+def _abandon(tunnel: TunnelId, sas: Iterable[IkeSa], reason: str) -> list[Action]:
+    return [_terminate(tunnel, sa, reason, Step.ABANDON) for sa in sas]
+
+
+def _terminate(tunnel: TunnelId, sa: IkeSa, reason: str, step: Step) -> Action:
+    operation = Terminate(sa.connection, sa.unique_id, force=sa.state in _CONNECTING)
+    return Action(step=step, operation=operation, symbol=Symbol.REMOVE, reason=reason, tunnel=tunnel)

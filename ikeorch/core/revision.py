@@ -1,0 +1,70 @@
+"""Revisions: every configuration that was put in force, by whom, and what became of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from ikeorch.core.units import Seconds
+
+
+class Outcome(Enum):
+    """What became of a revision; the last one counts."""
+
+    IN_FORCE = "in force"
+    AWAITING = "awaiting confirmation"
+    CONFIRMED = "confirmed"
+    REPLACED = "replaced"
+    ROLLED_BACK = "rolled back"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Revision:
+    """One of them.
+
+    Attributes:
+        number: from 1, in order.
+        at: Unix seconds.
+        uid: user id of who put it in force, as the kernel says; -1 for the daemon itself.
+        what: the command, in a few words.
+        text: the whole configuration.
+        outcome: what became of it.
+        reason: of the outcome, "" when there is nothing to say.
+    """
+
+    number: int
+    at: Seconds
+    uid: int
+    what: str
+    text: str
+    outcome: Outcome
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Confirmation:
+    """A revision that goes again unless somebody confirms it in time.
+
+    Attributes:
+        revision: its number.
+        previous: number of the revision that comes back.
+        deadline: Unix seconds, for people and for after a reboot.
+        boot: identity of the machine's start.
+        boot_deadline: the same in seconds since that start, sleep included: setting the clock does not move it.
+    """
+
+    revision: int
+    previous: int
+    deadline: Seconds
+    boot: str
+    boot_deadline: Seconds
+
+    def left(self, *, now: Seconds, boot: str, boot_now: Seconds) -> Seconds:
+        """Seconds until it goes, 0 or less when the time is over.
+
+        Args:
+            now: Unix seconds.
+            boot: identity of this start of the machine.
+            boot_now: seconds since it.
+        """
+        return Seconds(self.boot_deadline - boot_now if boot == self.boot else self.deadline - now)

@@ -1,0 +1,254 @@
+"""What was put in force, by whom, and the way back.
+
+A revision that was put in force "within" some time goes again when nobody confirms it, or when it takes too many
+tunnels with it: the file on disk and the gateway return to the revision before. The time is kept in the database, so a
+daemon that is killed meanwhile goes on with it, and one that finds it over goes back at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from pathlib import Path
+
+import structlog
+
+from ikeorch.config.loader import LoadedConfig
+from ikeorch.core.conditions import Code, Condition
+from ikeorch.core.revision import Confirmation, Outcome, Revision
+from ikeorch.core.status import TunnelState
+from ikeorch.core.units import Seconds
+from ikeorch.daemon.config_file import ConfigFile
+from ikeorch.daemon.pass_result import PassResult
+from ikeorch.daemon.reconciler import Reconciler
+from ikeorch.errors import IkeorchError, UsageError
+from ikeorch.store.database import Store, StoreError
+from ikeorch.store.revisions import Revisions
+
+TICK = 0.5
+"""Seconds between two looks at what waits for a confirmation."""
+LOST_SHARE = 0.5
+"""More than this share of the tunnels that carried before lost: back at once."""
+LOST_PATIENCE = Seconds(10.0)
+"""Seconds that they may be lost; a tunnel that is established anew is away for less."""
+RETRY = Seconds(5.0)
+DAEMON = -1
+"""The user id of what nobody asked for."""
+BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+
+_log = structlog.get_logger("ikeorch.history")
+
+
+class History:
+    """The revisions of the running gateway.
+
+    Args:
+        store: the open database.
+        config: the configuration file.
+        reconciler: the loop.
+    """
+
+    def __init__(self, store: Store, config: ConfigFile, reconciler: Reconciler) -> None:
+        self._revisions = Revisions(store)
+        self._config = config
+        self._reconciler = reconciler
+        self._changes = asyncio.Lock()
+        self._carried: frozenset[str] = frozenset()
+        self._lost_since: float | None = None
+        self._not_before = 0.0
+
+    def revisions(self) -> list[Revision]:
+        """All revisions, oldest first.
+
+        Raises:
+            StoreError: the database cannot be read.
+        """
+        return self._revisions.all()
+
+    def awaited(self) -> tuple[Confirmation, Seconds] | None:
+        """What waits for a confirmation, and the seconds that are left.
+
+        Raises:
+            StoreError: the database cannot be read.
+        """
+        waiting = self._revisions.awaited()
+        if waiting is None:
+            return None
+        left = waiting.left(now=Seconds(time.time()), boot=boot_id(), boot_now=Seconds(boot_time()))
+        return waiting, left
+
+    def require_settled(self) -> None:
+        """Refuse a change while another one waits to be confirmed.
+
+        Raises:
+            UsageError: one does.
+        """
+        waiting = self.awaited()
+        if waiting is not None:
+            hint = "first `ikeorch confirm` it, or `ikeorch rollback`"
+            raise UsageError(f"revision {waiting[0].revision} waits for its confirmation", hint=hint)
+
+    def record(self, loaded: LoadedConfig, *, uid: int, what: str, within: Seconds | None = None) -> int | None:
+        """Write down that a configuration was put in force; one that is in force already is no revision.
+
+        A change that must be confirmed is written down before it is made, and refused when it cannot be. Every other
+        one was made already: a database that cannot be written costs its place in the history, nothing else.
+
+        Args:
+            loaded: the configuration.
+            uid: who did it.
+            what: by which command.
+            within: seconds in which it must be confirmed; None for a change that stays.
+
+        Returns:
+            The revision's number, None where nothing changed or could be written.
+
+        Raises:
+            StoreError: the database cannot be written, and the change must be confirmed.
+        """
+        try:
+            return self._record(loaded, uid=uid, what=what, within=within)
+        except StoreError as error:
+            if within is not None:
+                raise
+            _log.error("revision_not_recorded", command=what, reason=str(error))
+            return None
+
+    def _record(self, loaded: LoadedConfig, *, uid: int, what: str, within: Seconds | None) -> int | None:
+        last = self._revisions.last()
+        if last is not None and last.text == loaded.text and last.outcome is not Outcome.ROLLED_BACK:
+            return None
+        now = Seconds(time.time())
+        confirmation = None
+        if within is not None and last is not None:
+            self._carried, self._lost_since = carrying(self._reconciler.last), None
+            deadline = Seconds(boot_time() + within)
+            confirmation = Confirmation(
+                revision=0, previous=0, deadline=Seconds(now + within), boot=boot_id(), boot_deadline=deadline
+            )
+        outcome = Outcome.AWAITING if confirmation else Outcome.IN_FORCE
+        number = self._revisions.add(
+            at=now, uid=uid, what=what, text=loaded.text, outcome=outcome, confirmation=confirmation
+        )
+        _log.info("revision_in_force", revision=number, uid=uid, command=what, confirm_within_seconds=within)
+        return number
+
+    async def confirm(self, *, uid: int) -> int:
+        """Keep the revision that waits.
+
+        Returns:
+            Its number.
+
+        Raises:
+            UsageError: none waits.
+            StoreError: the database cannot be written.
+        """
+        async with self._changes:
+            waiting = self._revisions.awaited()
+            if waiting is None:
+                raise UsageError("no revision waits for a confirmation", hint="see `ikeorch history`")
+            self._revisions.close(waiting.revision, Outcome.CONFIRMED, f"by user id {uid}", at=Seconds(time.time()))
+            self._reconciler.set_condition(Code.AWAITING_CONFIRMATION, None)
+            _log.info("revision_confirmed", revision=waiting.revision, uid=uid)
+            return waiting.revision
+
+    async def rollback(self, number: int | None, *, uid: int, reason: str) -> int:
+        """Put an older revision in force again, as a new one, and in the file.
+
+        Args:
+            number: which; None for the one before the last.
+            uid: who wants it, -1 for the daemon.
+            reason: why.
+
+        Returns:
+            The number of the revision that came back.
+
+        Raises:
+            UsageError: there is no such revision.
+            ConfigError: it is no longer valid, or the file cannot be written.
+            StoreError: the database cannot be read or written.
+        """
+        async with self._changes:
+            waiting = self._revisions.awaited()
+            target = self._target(number, waiting)
+            loaded = await self._config.restore(target.text)
+            now = Seconds(time.time())
+            if waiting is not None:
+                self._revisions.close(waiting.revision, Outcome.ROLLED_BACK, reason, at=now)
+            self._revisions.add(
+                at=now, uid=uid, what=f"rollback to {target.number}", text=loaded.text, outcome=Outcome.IN_FORCE
+            )
+            self._reconciler.set_condition(Code.AWAITING_CONFIRMATION, None)
+            _log.warning("rolled_back", to=target.number, uid=uid, reason=reason)
+            return target.number
+
+    def _target(self, number: int | None, waiting: Confirmation | None) -> Revision:
+        known = self._revisions.all()
+        if number is None and waiting is not None:
+            number = waiting.previous
+        if number is None:
+            current = known[-1].text if known else ""
+            number = next((each.number for each in reversed(known) if each.text != current), 0)
+        found = next((each for each in known if each.number == number), None)
+        if found is None:
+            numbers = f"there are 1 to {known[-1].number}" if known else "there is none yet"
+            raise UsageError(
+                f"there is no revision {number or 'before this one'}", hint=f"{numbers}: `ikeorch history`"
+            )
+        return found
+
+    async def run(self) -> None:
+        """Watch what waits for a confirmation, for ever."""
+        while True:
+            try:
+                await self._look()
+            except IkeorchError as error:
+                _log.error("rollback_failed", reason=str(error))
+                self._not_before = time.monotonic() + RETRY
+            await asyncio.sleep(TICK)
+
+    async def _look(self) -> None:
+        waiting = self.awaited()
+        if waiting is None or time.monotonic() < self._not_before:
+            return
+        confirmation, left = waiting
+        message = f"revision {confirmation.revision} goes in {max(0.0, left):.0f} s unless it is confirmed"
+        self._reconciler.set_condition(
+            Code.AWAITING_CONFIRMATION, Condition(code=Code.AWAITING_CONFIRMATION, subject="", message=message)
+        )
+        if left <= 0:
+            await self.rollback(None, uid=DAEMON, reason="nobody confirmed it in time")
+        elif (lost := self._lost_for_long()) is not None:
+            await self.rollback(None, uid=DAEMON, reason=lost)
+
+    def _lost_for_long(self) -> str | None:
+        """Which tunnels the revision that waits has cost, once they have been away for too long."""
+        lost = self._carried - carrying(self._reconciler.last)
+        if not self._carried or len(lost) <= LOST_SHARE * len(self._carried):
+            self._lost_since = None
+            return None
+        now = time.monotonic()
+        self._lost_since = now if self._lost_since is None else self._lost_since
+        if now - self._lost_since < LOST_PATIENCE:
+            return None
+        return f"{len(lost)} of {len(self._carried)} tunnels stopped carrying: {', '.join(sorted(lost)[:8])}"
+
+
+def carrying(result: PassResult | None) -> frozenset[str]:
+    """The tunnels that carry packets, by name."""
+    if result is None:
+        return frozenset()
+    return frozenset(str(status.plan.tunnel) for status in result.tunnels if status.state is TunnelState.CARRYING)
+
+
+def boot_id() -> str:
+    """Identity of this start of the machine."""
+    try:
+        return BOOT_ID.read_text(encoding="ascii").strip()
+    except OSError:
+        return ""
+
+
+def boot_time() -> float:
+    """Seconds since the machine started, sleep included."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME)

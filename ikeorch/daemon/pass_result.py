@@ -1,0 +1,44 @@
+"""What one pass of the loop saw and did."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ikeorch.core.actual import Actual
+from ikeorch.core.conditions import Condition
+from ikeorch.core.desired import Desired
+from ikeorch.core.ids import TunnelId
+from ikeorch.core.plan import Action
+from ikeorch.core.spec import GatewaySpec
+from ikeorch.core.status import TunnelStatus
+from ikeorch.core.units import Seconds
+from ikeorch.daemon.execute import Failure
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PassResult:
+    """What one pass saw and did; the views of the API are made from the last one.
+
+    Attributes:
+        number: counts the passes, from 1.
+        finished: Unix seconds.
+        spec: the configuration in force.
+        desired: what should be.
+        actual: what was found, before the actions.
+        planned: everything that differed.
+        failures: what could not be carried out.
+        tunnels: every tunnel's status.
+        conditions: everything that is wrong.
+        renewing: tunnels whose IKE_SA still has an older configuration.
+    """
+
+    number: int
+    finished: Seconds
+    spec: GatewaySpec
+    desired: Desired
+    actual: Actual
+    planned: tuple[Action, ...]
+    failures: tuple[Failure, ...]
+    tunnels: tuple[TunnelStatus, ...]
+    conditions: tuple[Condition, ...]
+    renewing: frozenset[TunnelId]
