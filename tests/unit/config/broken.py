@@ -226,8 +226,8 @@ def broken_lines() -> Iterator[Broken]:
         ("two documents", "peers:", "---\npeers:"),
     ):
         assert old in GOOD, old
-        line = GOOD[: GOOD.index(old)].count("\n") + 1 if name in PLACED else 0
-        yield Broken(name=name, text=GOOD.replace(old, new, 1), line=line)
+        place = GOOD[: GOOD.index(old)].count("\n") + 1 if name in PLACED else 0
+        yield Broken(name=name, text=GOOD.replace(old, new, 1), line=place)
 
 
 def cut_short() -> Iterator[Broken]:
