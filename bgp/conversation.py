@@ -16,6 +16,7 @@ from bgp.config_file import ConfigFile
 from bgp.configuration import is_in_force
 from bgp.errors import LinkLostError
 from bgp.grammar import (
+    ARE_YOU_THERE,
     RELOAD,
     SHOW_CONFIGURATION,
     SHOW_NEIGHBORS,
@@ -36,6 +37,9 @@ OPEN_DEADLINE = 10.0
 """Seconds for all that the shim remembers."""
 RESYNC = 30.0
 """Seconds after which ExaBGP is asked again what it holds."""
+HEARTBEAT = 3.0
+"""Seconds after which an idle ExaBGP is asked for a sign of life."""
+HEARTBEAT_PATIENCE = 5.0
 CONNECTING_PATIENCE = 3.0
 """Seconds that a reload waits for sessions on their way up."""
 RELOAD_AGAIN = 0.5
@@ -90,7 +94,7 @@ class Conversation:
         Raises:
             LinkLostError: the conversation is over.
         """
-        surveyed = time.monotonic()
+        surveyed = asked = time.monotonic()
         while True:
             self._wake.clear()
             if self._config_file.reload_due:
@@ -100,10 +104,21 @@ class Conversation:
             self._link.check_deadline()
             if time.monotonic() >= surveyed + RESYNC:
                 await self._survey()
-                surveyed = time.monotonic()
+                surveyed = asked = time.monotonic()
                 continue
+            if self._link.idle and time.monotonic() >= asked + HEARTBEAT:
+                await self._make_sure()
+                asked = time.monotonic()
             again = time.monotonic() + RELOAD_AGAIN if self._config_file.reload_due else surveyed + RESYNC
-            await self._sleep(min(surveyed + RESYNC, again))
+            await self._sleep(min(surveyed + RESYNC, again, asked + HEARTBEAT))
+
+    async def _make_sure(self) -> None:
+        """Ask an idle ExaBGP for a sign of life: one that hangs loses its sessions without a word."""
+        try:
+            async with asyncio.timeout(HEARTBEAT_PATIENCE):
+                await self._link.ask(ARE_YOU_THERE)
+        except TimeoutError:
+            raise LinkLostError(f"ExaBGP has not answered for {HEARTBEAT_PATIENCE:.0f} s: it hangs") from None
 
     async def _sleep(self, until: float) -> None:
         """Until something may have to be done."""

@@ -29,6 +29,8 @@ TEXT_LIMIT = 200
 
 SHOW_NEIGHBORS = b"show neighbor json\n"
 SHOW_CONFIGURATION = b"show neighbor configuration\n"
+ARE_YOU_THERE = b"version\n"
+"""Answered at once, ahead of what waits."""
 SHOW_ROUTES = b"show adj-rib out extensive\n"
 RELOAD = b"reload\n"
 
@@ -158,7 +160,7 @@ def _line(text: str) -> bytes:
 
 def clean_text(text: str, limit: int = TEXT_LIMIT) -> str:
     """One printable line of at most so many characters."""
-    printable = "".join(char if char.isprintable() else " " for char in text[: 4 * limit])
+    printable = "".join(char if char.isprintable() and char != "\ufffd" else " " for char in text[: 4 * limit])
     return " ".join(printable.split())[:limit]
 
 

@@ -85,6 +85,11 @@ class Speaker:
         return not self._trouble
 
     @property
+    def trouble(self) -> str:
+        """Why it is not connected, "" when it is."""
+        return self._trouble
+
+    @property
     def shim_pid(self) -> int | None:
         """Process id of the connected shim's worker."""
         return self._link.peer_pid if self._link is not None else None

@@ -14,7 +14,7 @@ from ikeorch.config.files import read_sources
 from ikeorch.config.migrate import CURRENT
 from ikeorch.config.problems import InvalidConfigError, Problem
 from ikeorch.config.schema import File
-from ikeorch.config.sources import Source, Tree, archive_sources, merge_sources, unpack_archive
+from ikeorch.config.sources import Source, Tree, merge_sources
 from ikeorch.config.warn import find_warnings
 from ikeorch.config.wording import translate
 from ikeorch.core.spec import GatewaySpec
@@ -38,11 +38,6 @@ class LoadedConfig:
     spec: GatewaySpec
     warnings: tuple[Problem, ...]
 
-    @property
-    def text(self) -> str:
-        """The whole configuration as one text: the file's own, or an archive of several (`load_archive` reads it)."""
-        return archive_sources(self.sources)
-
 
 def read_config(path: Path) -> LoadedConfig:
     """Read and check a file and all that it includes.
@@ -52,20 +47,6 @@ def read_config(path: Path) -> LoadedConfig:
         NotPermittedError: this user may not read it.
     """
     main, *included = read_sources(path)
-    return load_config(main.text, main.name, included)
-
-
-def load_archive(text: str, source: str) -> LoadedConfig:
-    """Check a configuration that was kept as `LoadedConfig.text`.
-
-    Args:
-        text: of one file, or an archive of several.
-        source: the main file's name, for people.
-
-    Raises:
-        InvalidConfigError: with all problems at once.
-    """
-    main, *included = unpack_archive(text, source)
     return load_config(main.text, main.name, included)
 
 

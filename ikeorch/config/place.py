@@ -6,6 +6,7 @@ Takes sources, returns sources; the caller checks them with `load_config` before
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
@@ -15,6 +16,26 @@ from ikeorch.config.sources import Source
 from ikeorch.errors import UsageError
 
 Sources = tuple[Source, ...]
+
+
+def pack_sources(sources: Sequence[Source]) -> str:
+    """All files as one text, for the history."""
+    return json.dumps([[source.name, source.text] for source in sources])
+
+
+def unpack_sources(text: str) -> Sources:
+    """Read `pack_sources`.
+
+    Raises:
+        ValueError: it is something else.
+    """
+    entries = json.loads(text)
+    if not isinstance(entries, list) or not all(
+        isinstance(entry, list) and len(entry) == 2 and all(isinstance(part, str) for part in entry)
+        for entry in entries
+    ):
+        raise ValueError("these are no files of a configuration")
+    return tuple(Source(name, content) for name, content in entries)
 
 
 def edit_peer(sources: Sequence[Source], peer: str, edit: Callable[[str, str, str], str]) -> Sources:

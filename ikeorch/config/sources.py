@@ -6,7 +6,6 @@ and ``suites``; what is said twice is refused, never overridden. Reading the fil
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -30,25 +29,6 @@ class Source:
 
     name: str
     text: str
-
-
-def archive_sources(sources: Sequence[Source]) -> str:
-    """All files in one text, for the history: a lone file as it is, several as JSON."""
-    if len(sources) == 1:
-        return sources[0].text
-    return _ARCHIVE + json.dumps([[source.name, source.text] for source in sources]) + "}"
-
-
-def unpack_archive(text: str, name: str) -> tuple[Source, ...]:
-    """The files of `archive_sources`; the main one gets the name that it has today."""
-    if not text.startswith(_ARCHIVE):
-        return (Source(name, text),)
-    (_, main), *included = json.loads(text)["ikeorch-files"]
-    return (Source(name, main), *(Source(*each) for each in included))
-
-
-_ARCHIVE = '{"ikeorch-files": '
-"""No configuration begins like this: the key is unknown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

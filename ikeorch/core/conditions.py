@@ -36,6 +36,7 @@ class Code(Enum):
     ACTION_FAILED = "action-failed"
     TUNNEL_PENDING = "tunnel-pending"
     TUNNEL_DOWN = "tunnel-down"
+    TUNNEL_RECOVERING = "tunnel-recovering"
     TUNNEL_MISPAIRED = "tunnel-mispaired"
     TUNNEL_ORPHANED = "tunnel-orphaned"
     SITE_DARK = "site-dark"
@@ -70,6 +71,7 @@ _REGISTRY: dict[Code, tuple[Severity, str]] = {
     Code.ACTION_FAILED: (Severity.ERROR, "it is tried again; see the reason and the daemon's log"),
     Code.TUNNEL_PENDING: (Severity.WARNING, "configure the peer too (ikeorch peer add), and check the underlay path"),
     Code.TUNNEL_DOWN: (Severity.ERROR, "check its path: the provider, then the peer's uplink"),
+    Code.TUNNEL_RECOVERING: (Severity.WARNING, "nothing to do: it joins its group by itself"),
     Code.TUNNEL_MISPAIRED: (
         Severity.ERROR,
         "the two ends' SAs are crossed; compare identities and if_ids",
@@ -82,7 +84,8 @@ _REGISTRY: dict[Code, tuple[Severity, str]] = {
     Code.REFLECTOR_SILENT: (Severity.WARNING, "start the peer's prober: systemctl start ikeorch-probe, on the peer"),
     Code.EXABGP_UNREACHABLE: (
         Severity.ERROR,
-        "start it: systemctl start ikeorch-exabgp; with one gateway in the site a leaf keeps its routes for 20 s",
+        "start it, or kill it if it hangs: systemctl restart ikeorch-exabgp; a leaf keeps its routes for 20 s "
+        "where this is the site's one gateway",
     ),
     Code.FABRIC_SESSION_DOWN: (
         Severity.ERROR,

@@ -305,9 +305,7 @@ def plan_routes(
         members = choose_members(candidates, verdicts, grouped)
         if not members:
             continue
-        if not any(verdicts.get(tunnel) is Verdict.UP for tunnel in members) and any(
-            verdicts.get(tunnel) is Verdict.DOWN for tunnel in candidates
-        ):
+        if all(verdicts.get(tunnel) is Verdict.DOWN for tunnel in members):
             held[prefix] = site
         family = Family(prefix.version)
         shares = quantise_weights({tunnel: capacities[tunnel.peer] for tunnel in members})
@@ -334,7 +332,10 @@ def plan_routes(
 def choose_members(
     candidates: Iterable[TunnelId], verdicts: Mapping[TunnelId, Verdict], grouped: frozenset[TunnelId]
 ) -> tuple[TunnelId, ...]:
-    """The tunnels that a group should have: the proven ones, those not yet judged that stand in it, else the last ones.
+    """The tunnels that a group should have: the proven ones, and those not yet judged that stand in it.
+
+    Where there are none, those that are recovering: to wait makes no sense when nothing else carries. Where none is
+    recovering either, the last ones stay.
 
     Returns:
         Sorted; empty only when none was ever proven and none stands in the group.
@@ -345,7 +346,8 @@ def choose_members(
         verdict = verdicts.get(tunnel, Verdict.UNKNOWN)
         if verdict is Verdict.UP or (verdict is Verdict.UNKNOWN and tunnel in grouped):
             members.append(tunnel)
-    return tuple(members) or tuple(tunnel for tunnel in candidates if tunnel in grouped)
+    recovering = tuple(tunnel for tunnel in candidates if verdicts.get(tunnel) is Verdict.RECOVERING)
+    return tuple(members) or recovering or tuple(tunnel for tunnel in candidates if tunnel in grouped)
 
 
 def _connection(spec: GatewaySpec, peer: PeerSpec, plan: TunnelPlan, credentials: CredentialBundle) -> Connection:

@@ -18,6 +18,8 @@ class Verdict(Enum):
     UNKNOWN = "unknown"
     UP = "up"
     DOWN = "down"
+    RECOVERING = "recovering"
+    """It failed and answers again, but not for long enough yet to be trusted beside others."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

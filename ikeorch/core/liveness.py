@@ -28,6 +28,8 @@ FIRST_DEADLINE = Seconds(1.0)
 LONGEST_DEADLINE = Seconds(2.0)
 STARVED = Seconds(0.15)
 """So much later than due, we were not run; the outstanding rounds say nothing then."""
+LONGEST_HOLD = Seconds(1.0)
+"""A prober that is late all the time judges all the same after this: what arrived was taken in before."""
 REFLECTOR_SILENT = Seconds(1.0)
 """Echoes answered for this long without any STAMP reply: the peer's prober is gone, its kernel forwards."""
 RECOVERY = Seconds(3.0)
@@ -58,6 +60,7 @@ class Liveness:
     Args:
         now: monotonic seconds.
         interval: seconds between two rounds.
+        proven: an answer with the right name has come through it before, so that echoes count.
     """
 
     __slots__ = (
@@ -66,6 +69,7 @@ class Liveness:
         "_echoes_since",
         "_failures",
         "_good_since",
+        "_held_since",
         "_interval",
         "_jitter",
         "_losses",
@@ -76,17 +80,17 @@ class Liveness:
         "_proven",
         "_recent",
         "_smooth",
+        "_verdict",
         "mispaired",
         "received",
         "rtt",
         "sent",
-        "verdict",
     )
 
-    def __init__(self, now: Seconds, *, interval: Seconds = INTERVAL) -> None:
+    def __init__(self, now: Seconds, *, interval: Seconds = INTERVAL, proven: bool = False) -> None:
         self._interval = interval
         self._phase = _Phase.STEADY
-        self._proven = False
+        self._proven = proven
         self._number = 0
         self._outstanding: dict[int, float] = {}
         self._recent: dict[int, float] = {}
@@ -99,11 +103,18 @@ class Liveness:
         self._failures: deque[float] = deque(maxlen=16)
         self._smooth: float | None = None
         self._jitter = 0.0
-        self.verdict = Verdict.UNKNOWN
+        self._verdict = Verdict.UNKNOWN
+        self._held_since: float | None = None
         self.mispaired = ""
         self.sent = 0
         self.received = 0
         self.rtt: Seconds | None = None
+
+    @property
+    def verdict(self) -> Verdict:
+        """What is known of it."""
+        recovering = self._phase is _Phase.DOWN and self._good_since is not None and not self.mispaired
+        return Verdict.RECOVERING if recovering and self._proven else self._verdict
 
     @property
     def due(self) -> float:
@@ -139,12 +150,11 @@ class Liveness:
         Returns:
             The number of a round to send now, None when none is due.
         """
-        if now - self._due > STARVED:
-            self._outstanding.clear()
-            self._losses = 0
-            self._good_since = None
-            if self._phase is _Phase.DOUBT:
-                self._begin_doubt(now)
+        late = now - self._due
+        if late <= STARVED:
+            self._held_since = None
+        elif self._held_since is None or late > LONGEST_HOLD or now - self._held_since < LONGEST_HOLD:
+            self._hold(now, late)
         self._expire(now)
         number = None
         if now >= self._next_round:
@@ -207,6 +217,16 @@ class Liveness:
             return FIRST_DEADLINE
         return min(self._smooth + max(4 * self._jitter, MIN_SLACK), LONGEST_DEADLINE)
 
+    def _hold(self, now: float, late: float) -> None:
+        """We were not run: what is outstanding says nothing."""
+        self._held_since = now if self._held_since is None or late > LONGEST_HOLD else self._held_since
+        self._outstanding.clear()
+        self._losses = 0
+        if late > LONGEST_HOLD:
+            self._good_since = None
+        if self._phase is _Phase.DOUBT:
+            self._begin_doubt(now)
+
     def _expire(self, now: float) -> None:
         deadline = self._deadline()
         while self._outstanding:
@@ -235,7 +255,7 @@ class Liveness:
     def _fail(self, now: float) -> None:
         """The tunnel is down, until it has been good for long enough."""
         self._phase = _Phase.DOWN
-        self.verdict = Verdict.DOWN
+        self._verdict = Verdict.DOWN
         self._good_since = None
         self._echoes_since = None
         self._next_round = now + self._interval
@@ -257,6 +277,8 @@ class Liveness:
                 return
             self._proven = True
             self._rise()
+        elif self._verdict is Verdict.UNKNOWN:
+            self._rise()
         elif self._phase is _Phase.DOWN and not self.mispaired:
             self._good_since = now if self._good_since is None else self._good_since
             if now - self._good_since >= self._recovery(now):
@@ -264,7 +286,7 @@ class Liveness:
 
     def _rise(self) -> None:
         self._phase = _Phase.STEADY
-        self.verdict = Verdict.UP
+        self._verdict = Verdict.UP
 
     def _measure(self, elapsed: float) -> None:
         """RFC 6298 section 2, with the reflector's delay: it is what a deadline must allow for."""

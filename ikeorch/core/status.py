@@ -31,6 +31,7 @@ class TunnelState(Enum):
     CONNECTING = "connecting"
     ESTABLISHED = "established"
     CARRYING = "carrying"
+    RECOVERING = "recovering"
     DOWN = "down"
     UNKNOWN = "unknown"
 
@@ -110,6 +111,8 @@ def _judge(
     if verdict is Verdict.UP:
         silent = probe is not None and probe.reflector_silent
         return TunnelState.CARRYING, f"{'echoes' if silent else 'probes'} come back through it"
+    if verdict is Verdict.RECOVERING:
+        return TunnelState.RECOVERING, "it failed and answers again; it joins its group once it has for some seconds"
     if verdict is Verdict.DOWN and (child is not None or actual.charon is None):
         assert probe is not None
         if probe.mispaired:
@@ -146,6 +149,8 @@ def find_conditions(
         if status.state is TunnelState.DOWN:
             code = Code.TUNNEL_MISPAIRED if "come out of" in status.reason else Code.TUNNEL_DOWN
             found.append(Condition(code=code, subject=str(tunnel), message=status.reason))
+        elif status.state is TunnelState.RECOVERING:
+            found.append(Condition(code=Code.TUNNEL_RECOVERING, subject=str(tunnel), message=status.reason))
         elif _is_orphaned(status, actual, memory, now):
             message = "the kernel forwards, but charon has no SA for it, as after a crash of charon"
             found.append(Condition(code=Code.TUNNEL_ORPHANED, subject=str(tunnel), message=message))

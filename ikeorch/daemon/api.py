@@ -18,7 +18,7 @@ from aiohttp import web
 from ikeorch.config.block import render_peer_block
 from ikeorch.config.edit import raise_tunnel_count, remove_peer, set_tunnel_count
 from ikeorch.config.loader import LoadedConfig
-from ikeorch.config.place import Sources, append_peer, edit_peer
+from ikeorch.config.place import Sources, append_peer, edit_peer, pack_sources
 from ikeorch.config.show import configuration_view
 from ikeorch.core.ids import MAX_TUNNELS_PER_BUNDLE
 from ikeorch.core.units import Seconds
@@ -103,7 +103,7 @@ class Api:
     async def _planned(self, loaded: LoadedConfig) -> Json:
         actions, unseen = await self._reconciler.plan(loaded.spec)
         in_force = loaded.spec == self._reconciler.spec
-        return plan_view(actions, unseen, text=loaded.text, in_force=in_force)
+        return plan_view(actions, unseen, text=pack_sources(loaded.sources), in_force=in_force)
 
     async def _show_config(self, _: web.Request) -> web.Response:
         """The configuration in force: as written, and with all defaults."""

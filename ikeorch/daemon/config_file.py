@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from ikeorch.config.files import included_paths
-from ikeorch.config.loader import LoadedConfig, load_archive, load_config, read_config
+from ikeorch.config.loader import LoadedConfig, load_config, read_config
 from ikeorch.config.migrate import CURRENT
 from ikeorch.config.place import Sources
 from ikeorch.errors import ConfigError
@@ -44,46 +44,12 @@ class ConfigFile:
             return loaded
 
     async def read(self) -> LoadedConfig:
-        """Read and check the files without putting them in force.
+        """Read and check the file without putting it in force.
 
         Raises:
             ConfigError: see `read_config`.
         """
         return await asyncio.to_thread(read_config, self.path)
-
-    async def restore(self, text: str) -> LoadedConfig:
-        """Put all files back as they were, and in force; what stands there now need not be valid.
-
-        A file that is included now and was not then is moved aside, hidden, so that no pattern matches it. Each file is
-        replaced at once; one who is stopped between two of them does it again.
-
-        Args:
-            text: `LoadedConfig.text` of then.
-
-        Raises:
-            ConfigError: it is no longer valid, or a file cannot be written.
-        """
-        async with self._lock:
-            loaded = await asyncio.to_thread(load_archive, text, str(self.path))
-            await asyncio.to_thread(self._restore, loaded)
-            self._enforce(loaded)
-            return loaded
-
-    def _restore(self, loaded: LoadedConfig) -> None:
-        known = {Path(source.name) for source in loaded.sources}
-        for path, source in ((Path(source.name), source) for source in reversed(loaded.sources)):
-            if not path.is_file() or path.read_bytes() != source.text.encode():
-                self._write(path, source.text)
-        for extra in included_paths(loaded.sources[0].text, self.path):
-            if extra not in known:
-                self._move_aside(extra)
-
-    def _move_aside(self, path: Path) -> None:
-        try:
-            path.rename(path.with_name(f".{path.name}.before-rollback"))
-        except OSError as error:
-            hint = "take it out of what is included"
-            raise ConfigError(f"cannot be moved aside: {error.strerror}", where=str(path), hint=hint) from None
 
     async def edit(self, change: Callable[[Sources], Sources]) -> tuple[LoadedConfig, bool]:
         """Change the text of one file and put all in force; what would not be valid is never written.
@@ -110,6 +76,36 @@ class ConfigFile:
                 await asyncio.to_thread(self._write, Path(source.name), source.text)
             self._enforce(after)
             return after, bool(changed)
+
+    async def restore(self, wanted: Sources) -> LoadedConfig:
+        """Bring files back and put them in force; what stands there now need not be valid.
+
+        A file that would be included and was not then is moved aside under a hidden name, which no pattern matches.
+
+        Args:
+            wanted: all files of a configuration, the main one first.
+
+        Raises:
+            ConfigError: they are no longer valid, or cannot be written.
+        """
+        async with self._lock:
+            main, *included = wanted
+            after = await asyncio.to_thread(load_config, main.text, main.name, included)
+            for source in (*included, main):
+                await asyncio.to_thread(self._write, Path(source.name), source.text)
+            await asyncio.to_thread(self._move_others_aside, wanted)
+            self._enforce(after)
+            return after
+
+    def _move_others_aside(self, wanted: Sources) -> None:
+        known = {Path(source.name) for source in wanted}
+        for path in included_paths(wanted[0].text, self.path):
+            if path not in known:
+                try:
+                    path.rename(path.with_name(f".{path.name}.before-rollback"))
+                except OSError as error:
+                    hint = "take it out of what is included"
+                    raise ConfigError(f"cannot be moved aside: {error.strerror}", where=str(path), hint=hint) from None
 
     def _enforce(self, loaded: LoadedConfig) -> None:
         self._put_in_force(loaded)

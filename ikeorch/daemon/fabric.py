@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import shutil
 import sys
 from collections.abc import Callable
 from ipaddress import IPv4Address
 from pathlib import Path
 
+import structlog
+
 from bgp.advertisement import Advertisement, Neighbor
+from bgp.errors import BgpError
 from bgp.process import validate_command
 from bgp.session import Session, SessionState
 from bgp.speaker import Speaker
@@ -16,11 +20,17 @@ from ikeorch.core.fabric import FabricRoute, FabricWish
 from ikeorch.core.fabric_state import FabricSession, FabricState
 from ikeorch.core.spec import FabricNeighbor
 from ikeorch.core.units import BytesPerSecond, Seconds
+from ikeorch.errors import IkeorchError
 
 RESTART_TIME = 20
 """Seconds for which a leaf keeps our routes while ExaBGP is started anew, where no other gateway carries (D4)."""
+RETRY = 5.0
+"""Seconds until a socket that could not be made is tried again."""
 SOCKET_GROUP = "nogroup"
 """ExaBGP, and our shim below it, run as the user nobody."""
+
+
+_log = structlog.get_logger("ikeorch.fabric")
 
 
 class Fabric:
@@ -41,6 +51,7 @@ class Fabric:
         )
         self._wake: Callable[[str], None] | None = None
         self._wish: FabricWish | None = None
+        self._problem = ""
 
     def _changed(self, what: str) -> None:
         if self._wake is not None:
@@ -52,24 +63,36 @@ class Fabric:
         Args:
             wake: called when a session changed.
 
-        Raises:
-            BgpError: the socket cannot be made.
         """
         self._wake = wake
-        await self._speaker.run()
+        while True:
+            try:
+                await self._speaker.run()
+            except BgpError as error:
+                self._problem = str(error)
+                _log.error("fabric_failed", reason=self._problem)
+                wake("fabric failed")
+            await asyncio.sleep(RETRY)
+            self._problem = ""
 
     def advertise(self, wish: FabricWish) -> None:
-        """Tell the fabric exactly this; nothing is sent for what is the same."""
-        offers = tuple(Advertisement(prefix=route.prefix, link_bandwidth=route.bandwidth) for route in wish.routes)
-        self._speaker.set({_neighbor(wish, neighbor): offers for neighbor in wish.fabric.neighbors})
+        """Tell the fabric exactly this; nothing is sent for what is the same.
+
+        Raises:
+            IkeorchError: a neighbour or a route that BGP does not know; nothing is changed.
+        """
+        try:
+            offers = tuple(Advertisement(prefix=route.prefix, link_bandwidth=route.bandwidth) for route in wish.routes)
+            self._speaker.set({_neighbor(wish, neighbor): offers for neighbor in wish.fabric.neighbors})
+        except ValueError as error:
+            raise IkeorchError(f"the fabric cannot be told: {error}", hint="correct the section fabric") from None
         self._wish = wish
 
     def state(self) -> FabricState:
         """What was wished last, and how the sessions stand."""
-        problem = ""
-        if not self._speaker.connected:
-            installed = find_exabgp() is not None
-            problem = "ExaBGP's process is not connected" if installed else "the program exabgp is not installed"
+        problem = self._problem or self._speaker.trouble
+        if problem and find_exabgp() is None:
+            problem = "the program exabgp is not installed"
         shown = self._speaker.sessions()
         neighbors = self._wish.fabric.neighbors if self._wish else ()
         sessions = (_session(neighbor, shown.get(neighbor.address)) for neighbor in neighbors)

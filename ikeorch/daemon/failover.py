@@ -41,6 +41,7 @@ class Failover:
         self._generation = 0
         self._known: tuple[GatewaySpec, Allocations, Desired, bool] | None = None
         self._grouped: frozenset[TunnelId] = frozenset()
+        self._down: frozenset[TunnelId] = frozenset()
         self.lock = asyncio.Lock()
 
     def begin_pass(self) -> Callable[[], bool]:
@@ -68,17 +69,21 @@ class Failover:
         Returns:
             Whether a group was changed.
         """
-        down = {tunnel for tunnel in self._grouped if verdicts.get(tunnel) is Verdict.DOWN}
+        all_down = frozenset(tunnel for tunnel, verdict in verdicts.items() if verdict is Verdict.DOWN)
+        if all_down - self._down:
+            # also one that a running pass is about to add
+            self._generation += 1
+        self._down = all_down
+        down = all_down & self._grouped
         if self._known is None or not down:
             return False
         began = time.monotonic()
         spec, allocations, desired, resilient = self._known
-        self._generation += 1
         known = {tunnel: verdicts.get(tunnel, Verdict.UNKNOWN) for tunnel in self._grouped}
         routed, weights, held = plan_routes(
             spec, desired.tunnels, allocations, verdicts=known, grouped=self._grouped, resilient=resilient
         )
-        changed = 0
+        changed = failed = 0
         async with self.lock:
             for group in routed:
                 if not isinstance(group, NextHopGroup) or group == desired.kernel.get(group.key):
@@ -86,9 +91,12 @@ class Failover:
                 try:
                     await self._kernel.ensure(group)
                 except IkeorchError as error:
+                    failed += 1
                     _log.warning("failover_failed", group=group.id, reason=str(error))
                 else:
                     changed += 1
+            if failed:
+                return changed > 0
             self._grouped &= frozenset(tunnel for tunnel, weight in weights.items() if weight)
             if self._fabric.state().wish is not None:
                 self._fabric.advertise(compute_fabric(spec, weights, held))

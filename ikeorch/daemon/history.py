@@ -14,6 +14,7 @@ from pathlib import Path
 import structlog
 
 from ikeorch.config.loader import LoadedConfig
+from ikeorch.config.place import pack_sources, unpack_sources
 from ikeorch.core.conditions import Code, Condition
 from ikeorch.core.revision import Confirmation, Outcome, Revision
 from ikeorch.core.status import TunnelState
@@ -115,8 +116,8 @@ class History:
             return None
 
     def _record(self, loaded: LoadedConfig, *, uid: int, what: str, within: Seconds | None) -> int | None:
-        last = self._revisions.last()
-        if last is not None and last.text == loaded.text and last.outcome is not Outcome.ROLLED_BACK:
+        last, text = self._revisions.last(), pack_sources(loaded.sources)
+        if last is not None and last.text == text and last.outcome is not Outcome.ROLLED_BACK:
             return None
         now = Seconds(time.time())
         confirmation = None
@@ -127,9 +128,7 @@ class History:
                 revision=0, previous=0, deadline=Seconds(now + within), boot=boot_id(), boot_deadline=deadline
             )
         outcome = Outcome.AWAITING if confirmation else Outcome.IN_FORCE
-        number = self._revisions.add(
-            at=now, uid=uid, what=what, text=loaded.text, outcome=outcome, confirmation=confirmation
-        )
+        number = self._revisions.add(at=now, uid=uid, what=what, text=text, outcome=outcome, confirmation=confirmation)
         _log.info("revision_in_force", revision=number, uid=uid, command=what, confirm_within_seconds=within)
         return number
 
@@ -171,12 +170,16 @@ class History:
         async with self._changes:
             waiting = self._revisions.awaited()
             target = self._target(number, waiting)
-            loaded = await self._config.restore(target.text)
+            loaded = await self._config.restore(unpack_sources(target.text))
             now = Seconds(time.time())
             if waiting is not None:
                 self._revisions.close(waiting.revision, Outcome.ROLLED_BACK, reason, at=now)
             self._revisions.add(
-                at=now, uid=uid, what=f"rollback to {target.number}", text=loaded.text, outcome=Outcome.IN_FORCE
+                at=now,
+                uid=uid,
+                what=f"rollback to {target.number}",
+                text=pack_sources(loaded.sources),
+                outcome=Outcome.IN_FORCE,
             )
             self._reconciler.set_condition(Code.AWAITING_CONFIRMATION, None)
             _log.warning("rolled_back", to=target.number, uid=uid, reason=reason)

@@ -16,7 +16,8 @@ import structlog
 from ikeorch.adapters.kernel.adapter import KernelAdapter
 from ikeorch.adapters.probe.client import ProbeClient
 from ikeorch.adapters.vici.adapter import CharonAdapter, CharonEvent
-from ikeorch.config.loader import LoadedConfig, load_archive, read_config
+from ikeorch.config.loader import LoadedConfig, load_config, read_config
+from ikeorch.config.place import unpack_sources
 from ikeorch.core.ids import TunnelId
 from ikeorch.daemon.api import Api
 from ikeorch.daemon.config_file import ConfigFile
@@ -77,7 +78,8 @@ def _first_config(settings: Settings) -> tuple[LoadedConfig, str]:
             last = Revisions(store).last()
         if last is None:
             raise
-        return load_archive(last.text, str(settings.config)), str(error)
+        main, *included = unpack_sources(last.text)
+        return load_config(main.text, main.name, included), str(error)
 
 
 async def _run(settings: Settings, loaded: LoadedConfig, problem: str) -> None:

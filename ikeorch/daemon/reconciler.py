@@ -356,6 +356,7 @@ class Reconciler:
                     remote=remote,
                     us=Sender(spec.name, tunnel.index),
                     peer=Sender(tunnel.peer, tunnel.index),
+                    proven=desired.weights[tunnel] > 0,
                 )
         self._prober.set_targets(targets)
 

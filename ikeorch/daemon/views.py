@@ -74,7 +74,7 @@ def fabric_view(state: FabricState, fabric: FabricSpec) -> Json:
                         "bandwidth": route.bandwidth,
                         "capacity": format_bandwidth(route.bandwidth, fabric.bandwidth_scale),
                     }
-                    for route in session.sent
+                    for route in (session.sent if session.up else ())
                 ],
             }
             for session in state.sessions

@@ -47,6 +47,12 @@ class RealExabgp:
         return self.folder / "exabgp.conf"
 
     @property
+    def pid(self) -> int:
+        """ExaBGP's process."""
+        assert self._process is not None
+        return self._process.pid
+
+    @property
     def validate(self) -> tuple[str, ...]:
         """ExaBGP's check."""
         return validate_command(exabgp=EXABGP)

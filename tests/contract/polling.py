@@ -10,7 +10,7 @@ from typing import TypeVar
 T = TypeVar("T")
 
 
-async def eventually(look: Callable[[], Awaitable[T]], *, within: float = 15.0) -> T:
+async def eventually(look: Callable[[], Awaitable[T]], *, within: float = 30.0) -> T:
     """Return the first answer that is true.
 
     Args:

@@ -353,3 +353,24 @@ async def test_an_ipv6_session_carries_ipv6(real: RealExabgp, running: Running) 
     await until_routes(leaf, ["fd00:2::/48"])
     assert (leaf.carrying, leaf.established) == (3, 1)
     await successor.stop()
+
+
+async def test_a_hung_exabgp_is_noticed(real: RealExabgp, running: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its sessions end without a word: it is asked for a sign of life, and that it hangs is said; it may come back."""
+    monkeypatch.setattr(conversation, "HEARTBEAT", 0.5)
+    monkeypatch.setattr(conversation, "HEARTBEAT_PATIENCE", 1.0)
+    running.speaker.set({neighbor(): [ONE]})
+    await real.start()
+    await running.until_sent([ONE])
+    os.kill(real.pid, signal.SIGSTOP)
+    try:
+
+        async def noticed() -> bool:
+            return "it hangs" in running.speaker.trouble
+
+        await eventually(noticed)
+        assert not running.speaker.connected
+    finally:
+        os.kill(real.pid, signal.SIGCONT)
+    await running.until_sent([ONE])
+    assert running.speaker.connected

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from ikeorch.cli.client import RefusedError
-from ikeorch.config.loader import read_config
 from ikeorch.core.conditions import Code
 from ikeorch.core.revision import Confirmation
 from ikeorch.core.units import Seconds
@@ -224,10 +223,38 @@ async def test_a_daemon_with_a_broken_file_starts_with_the_last_revision(world: 
         config=world.config, state=tmp_path / "state", socket=tmp_path / "s", probe_socket=tmp_path / "p"
     )
     loaded, problem = _first_config(settings)
-    assert loaded.text == good
+    assert [source.text for source in loaded.sources] == [good]
     assert "peers[0].asn" in problem
     world.config.write_text(good)
-    assert _first_config(settings) == (read_config(world.config), "")
+    assert _first_config(settings)[1] == ""
     world.config.write_text("rubbish")
     with pytest.raises(ConfigError):
         _first_config(Settings(config=world.config, state=tmp_path / "none", socket=tmp_path, probe_socket=tmp_path))
+
+
+async def test_all_files_of_a_revision_come_back(world: World) -> None:
+    """One that was included later is moved aside, one that was removed is there again."""
+    await up(world)
+    folder = world.config.parent / "conf.d"
+    folder.mkdir(mode=0o755)
+    peer = (
+        "peers:\n  - {name: gw-X, site: dc-X, identity: gw-X.dc.example, asn: 65030, inner: [10.255.3.NET/27],\n"
+        "     uplinks: [{name: isp1, addresses: [203.0.114.NET]}], tunnels: {count: 0}}\n"
+    )
+    first, second = folder / "gw-c.yaml", folder / "gw-d.yaml"
+    first.write_text(peer.replace("X", "c").replace("NET", "0", 1).replace("NET", "1"))
+    first.chmod(0o644)
+    world.config.write_text("include: conf.d/*.yaml\n" + world.config.read_text())
+    await ask(world, "POST", "/v1/apply", {})
+    second.write_text(peer.replace("X", "d").replace("NET", "32", 1).replace("NET", "2"))
+    second.chmod(0o644)
+    text = first.read_text()
+    first.unlink()
+    await ask(world, "POST", "/v1/apply", {})
+    assert [each.name for each in world.reconciler.spec.peers] == ["gw-b", "gw-d"]
+    await ask(world, "POST", "/v1/rollback", {})
+    assert [each.name for each in world.reconciler.spec.peers] == ["gw-b", "gw-c"]
+    assert first.read_text() == text
+    assert not second.exists()
+    assert second.with_name(f".{second.name}.before-rollback").exists()
+    assert (await ask(world, "POST", "/v1/apply", {}))["changed"] is False

@@ -299,6 +299,7 @@ async def test_a_pass_that_began_before_a_failure_does_not_undo_the_failover(wor
     hop = world.reconciler._numbers.allocate(world.reconciler.spec).next_hop(TunnelId("gw-b", 2), Family.IPV4)
     groups = [entry for entry in world.kernel.objects.values() if isinstance(entry, NextHopGroup)]
     assert all(member.next_hop != hop for group in groups for member in group.members)
+    await world.passes()
     assert max(world.fabric.told().values()) < FULL
 
 

@@ -168,7 +168,7 @@ def members(world: World) -> list[int]:
 
 async def until(true: Callable[[], bool]) -> None:
     """Wait for a condition; without the loop's resync it must come by itself."""
-    for _ in range(1000):
+    for _ in range(4000):
         if true():
             return
         await asyncio.sleep(0.005)

@@ -6,6 +6,7 @@ Without a connection nothing is known of any tunnel, which moves none of them.
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -46,8 +47,9 @@ class ProbeClient:
 
     def set_targets(self, targets: Mapping[TunnelId, ProbeTarget]) -> None:
         """Have exactly these probed."""
-        if targets != self._targets:
-            self._targets = dict(targets)
+        changed = targets != self._targets
+        self._targets = dict(targets)  # also what does not make another target: whoever connects next hears it
+        if changed:
             self._send_targets()
 
     async def run(self, on_change: Callable[[], None]) -> None:
@@ -63,7 +65,7 @@ class ProbeClient:
                 self._send_targets()
                 await self._listen(reader)
             except (OSError, ProtocolError, ValueError) as error:
-                self._lost(str(error) or type(error).__name__)
+                self._lost(_reason(error))
             finally:
                 if self._writer is not None:
                     self._writer.close()
@@ -98,6 +100,14 @@ class ProbeClient:
     def _send_targets(self) -> None:
         if self._writer is not None and self._targets is not None:
             self._writer.write(encode_targets(self._targets))
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, TimeoutError):
+        return f"it has said nothing for {SILENCE:.0f} s"
+    if isinstance(error, OSError) and error.errno:
+        return os.strerror(error.errno)
+    return str(error)
 
 
 def _ignore() -> None:

@@ -40,6 +40,7 @@ def encode_targets(targets: Mapping[TunnelId, ProbeTarget]) -> bytes:
             "remote": str(target.remote),
             "us": [target.us.gateway, target.us.index],
             "peer": [target.peer.gateway, target.peer.index],
+            "proven": target.proven,
         }
         for tunnel, target in targets.items()
     ]
@@ -60,6 +61,7 @@ def decode_targets(line: bytes) -> dict[TunnelId, ProbeTarget]:
                 remote=ip_address(_text(entry["remote"])),
                 us=_sender(entry["us"]),
                 peer=_sender(entry["peer"]),
+                proven=entry["proven"] is True,
             )
             for entry in _message(line)["targets"]
         }

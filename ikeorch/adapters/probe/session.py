@@ -10,7 +10,7 @@ import random
 import socket
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import structlog
 
@@ -48,6 +48,7 @@ class ProbeTarget:
         remote: the peer's inner address.
         us: our own name and the index.
         peer: the peer's name and the index; who must answer.
+        proven: it stands in a group, so an answer with that name has come before; no other target for that.
     """
 
     interface: str
@@ -55,6 +56,7 @@ class ProbeTarget:
     remote: IPAddress
     us: Sender
     peer: Sender
+    proven: bool = field(default=False, compare=False)
 
 
 class Session:
@@ -75,7 +77,8 @@ class Session:
         self._on_change = on_change
         self._loop = asyncio.get_running_loop()
         # the tunnels of a gateway are spread over the interval
-        self._liveness = Liveness(Seconds(time.monotonic() + random.random() * interval), interval=interval)  # noqa: S311
+        begin = Seconds(time.monotonic() + random.random() * interval)  # noqa: S311
+        self._liveness = Liveness(begin, interval=interval, proven=target.proven)
         self._identifier = int.from_bytes(os.urandom(2))
         self._round = 0
         self._sender: socket.socket | None = None

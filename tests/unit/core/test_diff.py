@@ -265,3 +265,21 @@ def test_another_bundle_of_a_dark_site_is_not_held() -> None:
     )
     told = {str(route.prefix): route.bandwidth for route in desired.fabric.routes}
     assert told == {"10.2.0.0/16": 1.0, "10.3.0.0/16": 25e9, "fd00:b::/48": 1.0}
+
+
+def test_echoes_alone_hold_nothing() -> None:
+    """Two tunnels are down, of two nothing is known that stand in the group: they carry, and the fabric hears so."""
+    verdicts = {TUNNELS[0]: Verdict.DOWN, TUNNELS[2]: Verdict.DOWN}
+    desired = desire(verdicts=verdicts, grouped=frozenset(TUNNELS))
+    assert desired.held == {}
+    assert {route.bandwidth for route in desired.fabric.routes} == {2 * 50e9 / 8}
+
+
+def test_where_nothing_else_carries_what_recovers_joins_at_once() -> None:
+    """The group was left with two dead tunnels; a third one answers again: it takes over without waiting."""
+    verdicts = dict.fromkeys(TUNNELS, Verdict.DOWN) | {TUNNELS[0]: Verdict.RECOVERING}
+    desired = desire(verdicts=verdicts, grouped=frozenset({TUNNELS[1], TUNNELS[3]}))
+    assert [tunnel for tunnel, weight in desired.weights.items() if weight] == [TUNNELS[0]]
+    assert desired.held == {}
+    beside = desire(verdicts=verdicts | {TUNNELS[1]: Verdict.UP}, grouped=frozenset({TUNNELS[1]}))
+    assert [tunnel for tunnel, weight in beside.weights.items() if weight] == [TUNNELS[1]]

@@ -34,11 +34,11 @@ def nothing(_when: float, _kind: Answer) -> bool:
 class Path:
     """A path with a round-trip time, and a rule that says which answers it loses by when their round was sent."""
 
-    def __init__(self, *, loses: Loses = nothing, rtt: float = RTT) -> None:
+    def __init__(self, *, loses: Loses = nothing, rtt: float = RTT, proven: bool = False) -> None:
         self.loses = loses
         self.rtt = rtt
         self.now = 1000.0
-        self.liveness = Liveness(Seconds(self.now))
+        self.liveness = Liveness(Seconds(self.now), proven=proven)
         self.answers: list[tuple[float, int, str]] = []
         self.changes: list[tuple[float, Verdict]] = []
         self.echoes = 0
@@ -192,7 +192,7 @@ def test_it_returns_after_three_good_seconds() -> None:
     healed = path.now
     path.loses = lambda when, _kind: healed + 1 <= when < healed + 1 + INTERVAL
     path.run(RECOVERY - 0.2)
-    assert path.verdict() is Verdict.DOWN
+    assert path.verdict() is Verdict.RECOVERING
     path.run(0.5)
     assert path.verdict() is Verdict.UP
 
@@ -204,7 +204,7 @@ def test_two_losses_in_a_row_interrupt_a_recovery() -> None:
     healed = path.now
     path.loses = lambda when, _kind: healed + 2 <= when < healed + 2 + 3 * INTERVAL
     path.run(RECOVERY + 0.5)
-    assert path.verdict() is Verdict.DOWN
+    assert path.verdict() is Verdict.RECOVERING
     path.run(RECOVERY)
     assert path.verdict() is Verdict.UP
 
@@ -250,7 +250,41 @@ def test_our_own_sleep_recovers_nothing() -> None:
     path.run(0.3)
     path.stop_us(10)
     path.run(0.3)
+    assert path.verdict() is Verdict.RECOVERING
+
+
+def test_a_prober_that_is_always_late_judges_all_the_same() -> None:
+    """Each look comes 0.2 s late for a minute: silence is found, though later; and a good tunnel stays."""
+    for loses, wanted in ((nothing, Verdict.UP), (lambda _when, _kind: True, Verdict.DOWN)):
+        path = settled(loses)
+        for _ in range(150):
+            path.stop_us(max(0.0, path.liveness.due + 0.2 - path.now))
+            path.run(0.0)
+        assert path.verdict() is wanted
+
+
+def test_hiccups_of_ours_do_not_keep_a_tunnel_out() -> None:
+    """160 ms every two seconds."""
+    path = settled(lambda _when, _kind: True)
+    path.run(5)
+    path.loses = nothing
+    for _ in range(4):
+        path.run(1.84)
+        path.stop_us(0.16)
+    assert path.verdict() is Verdict.UP
+
+
+def test_what_was_proven_before_needs_no_new_proof() -> None:
+    """After a restart of our prober, with the peer's gone: echoes tell that it carries, and that it came back."""
+    path = Path(loses=lambda _, kind: kind is Answer.STAMP, proven=True)
+    path.run(5)
+    assert path.verdict() is Verdict.UP
+    path.loses = lambda _when, _kind: True
+    path.run(5)
     assert path.verdict() is Verdict.DOWN
+    path.loses = lambda _, kind: kind is Answer.STAMP
+    path.run(RECOVERY + 0.5)
+    assert path.verdict() is Verdict.UP
 
 
 def test_crossed_tunnels_are_down_until_the_right_name_answers() -> None:
