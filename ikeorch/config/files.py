@@ -63,16 +63,35 @@ def _decode(raw: bytes, name: str) -> str:
         raise InvalidConfigError(name, [problem]) from None
 
 
-def _read_included(main: Document, folder: Path) -> tuple[Source, ...]:
-    """Every file once, whichever patterns match it."""
+def included_paths(text: str, path: Path) -> tuple[Path, ...]:
+    """The files that a main file includes, read or not.
+
+    Args:
+        text: of the main file.
+        path: where it lies.
+
+    Raises:
+        InvalidConfigError: the text is no YAML.
+    """
+    found, _ = _expand(parse_document(text, str(path)), path.parent)
+    return tuple(path.parent / name for name in sorted(found))
+
+
+def _expand(main: Document, folder: Path) -> tuple[dict[str, Location], list[Problem]]:
+    """Every file once with the first pattern that matches it, and what is wrong with the patterns."""
     found: dict[str, Location] = {}
     problems: list[Problem] = []
-    for location, pattern in _patterns(main.data["include"]):
+    for location, pattern in _patterns(main.data.get("include", [])):
         names = sorted(glob.glob(pattern, root_dir=folder))  # noqa: PTH207 - Path.glob takes hidden files too
         if not names and not glob.has_magic(pattern):
             problems.append(main.problem(location, f"there is no file {pattern!r}", f"make it in {folder}"))
         for name in names:
             found.setdefault(name, location)
+    return found, problems
+
+
+def _read_included(main: Document, folder: Path) -> tuple[Source, ...]:
+    found, problems = _expand(main, folder)
     if len(found) > MAX_INCLUDES:
         reason = f"{len(found)} files are included, at most {MAX_INCLUDES} are read"
         problems.append(main.problem(("include",), reason, "join some of them"))

@@ -38,11 +38,6 @@ class LoadedConfig:
     spec: GatewaySpec
     warnings: tuple[Problem, ...]
 
-    @property
-    def text(self) -> str:
-        """The main file's text."""
-        return self.sources[0].text
-
 
 def read_config(path: Path) -> LoadedConfig:
     """Read and check a file and all that it includes.

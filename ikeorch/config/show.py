@@ -44,7 +44,7 @@ def render_effective(loaded: LoadedConfig) -> str:
 def render_written(loaded: LoadedConfig) -> str:
     """Each file's text; several files have their names above them."""
     if len(loaded.sources) == 1:
-        return loaded.text
+        return loaded.sources[0].text
     parts = (f"# {source.name}\n{source.text.rstrip()}\n" for source in loaded.sources)
     return "\n".join(parts)
 

@@ -8,6 +8,7 @@ import secrets
 from collections.abc import Callable
 from pathlib import Path
 
+from ikeorch.config.files import included_paths
 from ikeorch.config.loader import LoadedConfig, load_config, read_config
 from ikeorch.config.migrate import CURRENT
 from ikeorch.config.place import Sources
@@ -76,12 +77,13 @@ class ConfigFile:
             self._enforce(after)
             return after, bool(changed)
 
-    async def restore(self, wanted: Sources, why: str) -> LoadedConfig:
-        """Bring files back and put them in force; a file that was not there then is left with a comment alone.
+    async def restore(self, wanted: Sources) -> LoadedConfig:
+        """Bring files back and put them in force; what stands there now need not be valid.
+
+        A file that would be included and was not then is moved aside under a hidden name, which no pattern matches.
 
         Args:
             wanted: all files of a configuration, the main one first.
-            why: for that comment.
 
         Raises:
             ConfigError: they are no longer valid, or cannot be written.
@@ -89,14 +91,21 @@ class ConfigFile:
         async with self._lock:
             main, *included = wanted
             after = await asyncio.to_thread(load_config, main.text, main.name, included)
-            known = {source.name for source in wanted}
-            present = await asyncio.to_thread(_included_now, self.path)
-            for name in present - known:
-                await asyncio.to_thread(self._write, Path(name), f"# emptied: {why}\n")
             for source in (*included, main):
                 await asyncio.to_thread(self._write, Path(source.name), source.text)
+            await asyncio.to_thread(self._move_others_aside, wanted)
             self._enforce(after)
             return after
+
+    def _move_others_aside(self, wanted: Sources) -> None:
+        known = {Path(source.name) for source in wanted}
+        for path in included_paths(wanted[0].text, self.path):
+            if path not in known:
+                try:
+                    path.rename(path.with_name(f".{path.name}.before-rollback"))
+                except OSError as error:
+                    hint = "take it out of what is included"
+                    raise ConfigError(f"cannot be moved aside: {error.strerror}", where=str(path), hint=hint) from None
 
     def _enforce(self, loaded: LoadedConfig) -> None:
         self._put_in_force(loaded)
@@ -132,11 +141,3 @@ class ConfigFile:
             ) from None
         finally:
             temporary.unlink(missing_ok=True)
-
-
-def _included_now(path: Path) -> set[str]:
-    """Names of the files that the file on disk includes; none when it cannot be read."""
-    try:
-        return {source.name for source in read_config(path).sources[1:]}
-    except ConfigError:
-        return set()

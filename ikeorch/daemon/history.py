@@ -170,7 +170,7 @@ class History:
         async with self._changes:
             waiting = self._revisions.awaited()
             target = self._target(number, waiting)
-            loaded = await self._config.restore(unpack_sources(target.text), f"rolled back to revision {target.number}")
+            loaded = await self._config.restore(unpack_sources(target.text))
             now = Seconds(time.time())
             if waiting is not None:
                 self._revisions.close(waiting.revision, Outcome.ROLLED_BACK, reason, at=now)

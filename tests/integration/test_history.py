@@ -233,7 +233,7 @@ async def test_a_daemon_with_a_broken_file_starts_with_the_last_revision(world: 
 
 
 async def test_all_files_of_a_revision_come_back(world: World) -> None:
-    """One that was included later is left with a comment alone, one that was removed is there again."""
+    """One that was included later is moved aside, one that was removed is there again."""
     await up(world)
     folder = world.config.parent / "conf.d"
     folder.mkdir(mode=0o755)
@@ -255,5 +255,6 @@ async def test_all_files_of_a_revision_come_back(world: World) -> None:
     await ask(world, "POST", "/v1/rollback", {})
     assert [each.name for each in world.reconciler.spec.peers] == ["gw-b", "gw-c"]
     assert first.read_text() == text
-    assert second.read_text() == "# emptied: rolled back to revision 2\n"
+    assert not second.exists()
+    assert second.with_name(f".{second.name}.before-rollback").exists()
     assert (await ask(world, "POST", "/v1/apply", {}))["changed"] is False

@@ -13,7 +13,7 @@ from ikeorch.cli.main import run
 from ikeorch.config.edit import remove_peer, set_tunnel_count
 from ikeorch.config.files import read_sources
 from ikeorch.config.loader import LoadedConfig, load_config, read_config
-from ikeorch.config.place import append_peer, edit_peer
+from ikeorch.config.place import append_peer, edit_peer, pack_sources, unpack_sources
 from ikeorch.config.problems import InvalidConfigError
 from ikeorch.config.sources import Source
 from ikeorch.daemon.config_file import ConfigFile
@@ -66,7 +66,7 @@ def test_included_peers_and_suites_count_like_those_of_the_main_file(main: Path)
     assert [peer.name for peer in loaded.spec.peers] == ["gw-b", "gw-c"]
     assert loaded.spec.peers[1].tunnels.suite.aead == "aes128gcm16"
     assert [Path(source.name).name for source in loaded.sources] == ["ikeorch.yaml", "10-suites.yaml", "20-gw-c.yaml"]
-    assert loaded.text == MAIN
+    assert loaded.sources[0].text == MAIN
 
 
 def test_an_error_names_the_included_file_and_its_line(main: Path) -> None:
@@ -333,6 +333,26 @@ def test_check_names_the_file_in_json(main: Path, capsys: pytest.CaptureFixture[
     assert run(["config", "check", str(main), "--output", "json"]) == 1
     (problem,) = json.loads(capsys.readouterr().out)["problems"]
     assert (problem["file"], problem["line"], problem["path"]) == (str(included), 6, "peers[0].asn")
+
+
+def test_several_files_are_kept_as_one_text(main: Path) -> None:
+    """The history's form."""
+    sources = read_config(main).sources
+    assert unpack_sources(pack_sources(sources)) == sources
+
+
+async def test_all_files_are_put_back_as_they_were(main: Path) -> None:
+    """Changed, deleted and broken ones; one that came later is moved aside, where no pattern finds it."""
+    loaded, before = read_config(main), texts(main)
+    write(main, "rubbish: [")
+    (main.parent / "conf.d/10-suites.yaml").unlink()
+    write(main.parent / "conf.d/20-gw-c.yaml", "peers: 3\n")
+    write(main.parent / "conf.d/30-later.yaml", "peers: [\n")
+    config = ConfigFile(main, lambda _: None)
+    restored = await config.restore(loaded.sources)
+    assert restored == loaded == config.in_force
+    assert read_config(main) == loaded
+    assert texts(main) == {**before, ".30-later.yaml.before-rollback": "peers: [\n"}
 
 
 def test_text_alone_reads_no_files() -> None:
