@@ -183,7 +183,7 @@ def compute_desired(
         credentials=credentials,
         weights=weights,
         held=held,
-        fabric=compute_fabric(spec, weights, held),
+        fabric=compute_fabric(spec, with_spared(weights, verdicts), held),
     )
 
 
@@ -329,13 +329,18 @@ def plan_routes(
     return objects, weights, held
 
 
+def with_spared(weights: Mapping[TunnelId, int], verdicts: Mapping[TunnelId, Verdict]) -> dict[TunnelId, int]:
+    """The weights as the fabric counts them: a tunnel that is spared for a moment has not lost its capacity."""
+    return {tunnel: weight or int(verdicts.get(tunnel) is Verdict.SPARED) for tunnel, weight in weights.items()}
+
+
 def choose_members(
     candidates: Iterable[TunnelId], verdicts: Mapping[TunnelId, Verdict], grouped: frozenset[TunnelId]
 ) -> tuple[TunnelId, ...]:
     """The tunnels that a group should have: the proven ones, and those not yet judged that stand in it.
 
-    Where there are none, those that are recovering: to wait makes no sense when nothing else carries. Where none is
-    recovering either, the last ones stay.
+    Those that are spared only where there are no others; where there are none of these either, those that are
+    recovering: to wait makes no sense when nothing else carries. Where none is recovering the last ones stay.
 
     Returns:
         Sorted; empty only when none was ever proven and none stands in the group.
@@ -346,8 +351,9 @@ def choose_members(
         verdict = verdicts.get(tunnel, Verdict.UNKNOWN)
         if verdict is Verdict.UP or (verdict is Verdict.UNKNOWN and tunnel in grouped):
             members.append(tunnel)
+    spared = tuple(tunnel for tunnel in candidates if verdicts.get(tunnel) is Verdict.SPARED)
     recovering = tuple(tunnel for tunnel in candidates if verdicts.get(tunnel) is Verdict.RECOVERING)
-    return tuple(members) or recovering or tuple(tunnel for tunnel in candidates if tunnel in grouped)
+    return tuple(members) or spared or recovering or tuple(tunnel for tunnel in candidates if tunnel in grouped)
 
 
 def _connection(spec: GatewaySpec, peer: PeerSpec, plan: TunnelPlan, credentials: CredentialBundle) -> Connection:

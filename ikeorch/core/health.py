@@ -18,6 +18,8 @@ class Verdict(Enum):
     UNKNOWN = "unknown"
     UP = "up"
     DOWN = "down"
+    SPARED = "spared"
+    """It is up, and the peer asks to send nothing but probes into it: it is about to replace the SAs."""
     RECOVERING = "recovering"
     """It failed and answers again, but not for long enough yet to be trusted beside others."""
 
@@ -33,6 +35,7 @@ class ProbeState:
         rtt: seconds, smoothed as TCP does (RFC 6298), without the reflector's own delay; None before the first reply.
         mispaired: the name that answered instead of the right one, "" if none did.
         reflector_silent: the peer's kernel answers echoes, its prober does not answer STAMP.
+        spare: the peer asks that nothing but probes be sent into it for a moment.
     """
 
     verdict: Verdict = Verdict.UNKNOWN
@@ -41,3 +44,4 @@ class ProbeState:
     rtt: Seconds | None = None
     mispaired: str = ""
     reflector_silent: bool = False
+    spare: bool = False

@@ -2,8 +2,9 @@
 
 charon never applies a change to an IKE_SA that lives: neither a rekey nor a reauthentication does (D1). So the end that
 initiates begins another one with the new configuration, waits until packets have come out of it, and only then ends
-the old one. Never more than half of a bundle's tunnels are renewed at a time, and when one fails no other is begun:
-the old IKE_SAs carry on, and it is tried again with growing pauses until the peer is ready or the change is taken back.
+the old one. Before it begins it asks the peer, in its probes, to send nothing else into the tunnel for that while.
+Never more than half of a bundle's tunnels are renewed at a time, and when one fails no other is begun: the old IKE_SAs
+carry on, and it is tried again with growing pauses until the peer is ready or the change is taken back.
 
 Pure: snapshots and `now` in, actions and the next memory out.
 """
@@ -26,6 +27,9 @@ CONNECT = Seconds(5.0)
 """A successor that is not established by then does not get an answer."""
 PROOF = Seconds(10.0)
 """From its beginning until packets must have come out of it; probes are sent ten times a second."""
+LEAD = Seconds(2.5)
+"""The peer is asked this long before to leave the tunnel out of its groups: a responder sends with its new SA some
+milliseconds before the initiator can decrypt. Long enough for the tunnels that were spared before to be back there."""
 RETRY_FIRST = Seconds(2.0)
 RETRY_CAP = Seconds(30.0)
 
@@ -57,9 +61,11 @@ class Standing:
         renewal: the successor under way.
         failures: successors in a row that came to nothing.
         not_before: monotonic seconds of the next attempt.
+        announced: since when the peer is asked, in the probes, to send nothing else into the tunnel.
     """
 
     made_with: str = ""
+    announced: Seconds | None = None
     renewal: Renewal | None = None
     failures: int = 0
     not_before: Seconds = Seconds(0)
@@ -74,6 +80,14 @@ class Renewals:
     def busy(self) -> frozenset[TunnelId]:
         """Tunnels with a successor under way: their IKE_SAs are nobody else's to tend."""
         return frozenset(tunnel for tunnel, standing in self.standings.items() if standing.renewal is not None)
+
+    def spared(self) -> frozenset[TunnelId]:
+        """Tunnels that the peer is asked to spare."""
+        return frozenset(
+            tunnel
+            for tunnel, standing in self.standings.items()
+            if standing.announced is not None or standing.renewal is not None
+        )
 
     def refused(self) -> dict[TunnelId, int]:
         """Tunnels whose successors came to nothing, and how many did."""
@@ -125,9 +139,13 @@ def plan_renewals(
         done, standings[tunnel] = _tend(tunnel, sas, before.standings.get(tunnel, Standing()), wanted, now)
         actions.extend(done)
     for tunnel in _next(desired, charon, by_connection, standings, now):
+        announced = standings[tunnel].announced
+        if announced is None or now < announced + LEAD:
+            standings[tunnel] = replace(standings[tunnel], announced=now if announced is None else announced)
+            continue
         sas = by_connection[tunnel.connection]
         live = [sa for sa in sas if sa.state in _LIVE]
-        standings[tunnel] = replace(standings[tunnel], renewal=_begin(live, now))
+        standings[tunnel] = replace(standings[tunnel], renewal=_begin(live, now), announced=None)
         failures = standings[tunnel].failures
         again = f", attempt {failures + 1}" if failures else ""
         reason = f"its connection changed; the old IKE_SA carries until this one does{again}"
@@ -143,6 +161,8 @@ def next_renewal(renewals: Renewals, now: Seconds) -> Seconds | None:
     for standing in renewals.standings.values():
         if standing.renewal is not None:
             times.append(now + 0.5)
+        elif standing.announced is not None:
+            times.append(max(standing.announced + LEAD, now + 0.05))
         elif standing.failures:
             times.append(max(standing.not_before, now + 0.05))
     return Seconds(min(times)) if times else None
@@ -203,7 +223,10 @@ def _next(
     for tunnel in desired.tunnels:
         bundles.setdefault(tunnel.peer, []).append(tunnel)
     for members in bundles.values():
-        room = max(1, len(members) // 2) - sum(standings[tunnel].renewal is not None for tunnel in members)
+        under_way = sum(standings[tunnel].renewal is not None for tunnel in members)
+        room = max(1, len(members) // 2) - under_way
+        # whoever was announced goes first
+        members.sort(key=lambda tunnel: (standings[tunnel].announced is None, tunnel))
         failed = [tunnel for tunnel in members if standings[tunnel].failures]
         for tunnel in failed or members:
             standing, connection = standings[tunnel], desired.connections[tunnel.connection]

@@ -114,6 +114,8 @@ def _judge(
     if verdict is Verdict.UP:
         silent = probe is not None and probe.reflector_silent
         return TunnelState.CARRYING, f"{'echoes' if silent else 'probes'} come back through it"
+    if verdict is Verdict.SPARED:
+        return TunnelState.CARRYING, "probes come back through it; the peer is about to replace its SAs"
     if verdict is Verdict.RECOVERING:
         return TunnelState.RECOVERING, "it failed and answers again; it joins its group once it has for some seconds"
     if verdict is Verdict.DOWN and (child is not None or actual.charon is None):

@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 import structlog
 
 from ikeorch.core.allocate import Allocations
-from ikeorch.core.desired import Desired, plan_routes
+from ikeorch.core.desired import Desired, plan_routes, with_spared
 from ikeorch.core.fabric import compute_fabric
 from ikeorch.core.health import Verdict
 from ikeorch.core.ids import TunnelId
@@ -62,14 +62,15 @@ class Failover:
             self._grouped = frozenset(tunnel for tunnel, weight in desired.weights.items() if weight)
 
     async def repair(self, verdicts: Mapping[TunnelId, Verdict]) -> bool:
-        """Take the tunnels that are down out of the groups that they stand in, and tell the fabric what is left.
+        """Take the tunnels that are down, or spared, out of their groups, and tell the fabric what is left.
 
         The last members of a group stay (D6). What fails is left to the next pass.
 
         Returns:
             Whether a group was changed.
         """
-        all_down = frozenset(tunnel for tunnel, verdict in verdicts.items() if verdict is Verdict.DOWN)
+        leaving = {Verdict.DOWN, Verdict.SPARED}
+        all_down = frozenset(tunnel for tunnel, verdict in verdicts.items() if verdict in leaving)
         if all_down - self._down:
             # also one that a running pass is about to add
             self._generation += 1
@@ -99,7 +100,7 @@ class Failover:
                 return changed > 0
             self._grouped &= frozenset(tunnel for tunnel, weight in weights.items() if weight)
             if self._fabric.state().wish is not None:
-                self._fabric.advertise(compute_fabric(spec, weights, held))
+                self._fabric.advertise(compute_fabric(spec, with_spared(weights, verdicts), held))
         if changed:
             _log.warning(
                 "failed_over",

@@ -223,7 +223,10 @@ class Reconciler:
             self.wake("probes")
 
     def _read_verdicts(self) -> dict[TunnelId, Verdict]:
-        return {tunnel: state.verdict for tunnel, state in self._prober.states().items()}
+        return {
+            tunnel: Verdict.SPARED if state.spare and state.verdict is Verdict.UP else state.verdict
+            for tunnel, state in self._prober.states().items()
+        }
 
     async def run_pass(self, reasons: Sequence[str]) -> PassResult:
         """One pass: look, compare, act, record.
@@ -347,6 +350,7 @@ class Reconciler:
 
     def _aim_prober(self, spec: GatewaySpec, desired: Desired, present: frozenset[TunnelId]) -> None:
         targets = {}
+        spared = self._renewals.spared()
         for tunnel, plan in desired.tunnels.items():
             if tunnel in present:
                 local, remote = plan.inner[0]
@@ -356,6 +360,7 @@ class Reconciler:
                     remote=remote,
                     us=Sender(spec.name, tunnel.index),
                     peer=Sender(tunnel.peer, tunnel.index),
+                    spare=tunnel in spared,
                     proven=desired.weights[tunnel] > 0,
                 )
         self._prober.set_targets(targets)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -118,20 +117,8 @@ def renewed(lab: Lab, before: dict[str, set[str]]) -> bool:
     return len(a) == len(b) == 4 and single and all(a[tunnel].isdisjoint(old) for tunnel, old in before.items())
 
 
-def assert_switched(results: list[Any], total: int) -> None:
-    """Nothing is lost from the end that initiates; from the other one at most what it sends too early.
-
-    A responder uses its new SA as soon as it has answered, some milliseconds before the initiator can decrypt: at 100
-    packets a second and tunnel that is one or two packets a tunnel.
-    """
-    forward, backward = results
-    assert (forward["total"], forward["lost"]) == (total, 0)
-    assert backward["total"] == total
-    assert backward["lost"] <= 3 * 4
-
-
 def test_a_rekey_time_is_changed_under_traffic(sites: Lab) -> None:
-    """The end that initiates replaces each IKE_SA, old ones last; one CHILD_SA a tunnel on both ends."""
+    """The end that initiates replaces each IKE_SA, old ones last; 0 lost, one CHILD_SA a tunnel on both ends."""
     a = sites.node("gw-a")
     before = spis(a)
     edit(a, "capacity: 50G", "capacity: 50G, rekey_time: 3h")
@@ -142,7 +129,7 @@ def test_a_rekey_time_is_changed_under_traffic(sites: Lab) -> None:
         ikeorch(a, "apply")
         wait_until(lambda: renewed(sites, before), "every IKE_SA is another one", 25, interval=0.2)
         results = [stream.result() for stream in started]
-    assert_switched(results, 12000)
+    assert [(result["total"], result["lost"]) for result in results] == [(12000, 0)] * 2
     wait_carrying(sites)
     assert "nothing to change" in ikeorch(a, "plan").stdout
     assert conditions(a) == {}
@@ -150,7 +137,7 @@ def test_a_rekey_time_is_changed_under_traffic(sites: Lab) -> None:
 
 @pytest.mark.parametrize("first", GATEWAYS)
 def test_a_suite_is_changed_on_both_ends_in_either_order(sites: Lab, first: str) -> None:
-    """The end that is first waits for the other one, and its tunnels carry on meanwhile."""
+    """The end that is first waits for the other one, and its tunnels carry on meanwhile: 0 lost."""
     second = GATEWAYS[1 - GATEWAYS.index(first)]
     suite = {"gw-a": "aes128gcm16-prfsha256-ecp256", "gw-b": "aes256gcm16-prfsha384-ecp384"}[first]
     before = spis(sites.node("gw-a"))
@@ -169,7 +156,7 @@ def test_a_suite_is_changed_on_both_ends_in_either_order(sites: Lab, first: str)
                 assert spis(node) == before
         wait_until(lambda: renewed(sites, before), "every IKE_SA is another one", 60, interval=0.2)
         results = [stream.result() for stream in started]
-    assert_switched(results, 24000)
+    assert [(result["total"], result["lost"]) for result in results] == [(24000, 0)] * 2
     wait_carrying(sites)
     for name in GATEWAYS:
         assert all(suite.split("-")[0].removeprefix("aes")[:3] in shown for shown in suites(sites.node(name)))

@@ -47,7 +47,7 @@ class ProbeClient:
 
     def set_targets(self, targets: Mapping[TunnelId, ProbeTarget]) -> None:
         """Have exactly these probed."""
-        changed = targets != self._targets
+        changed = targets != self._targets or _spared(targets) != _spared(self._targets or {})
         self._targets = dict(targets)  # also what does not make another target: whoever connects next hears it
         if changed:
             self._send_targets()
@@ -102,6 +102,10 @@ class ProbeClient:
             self._writer.write(encode_targets(self._targets))
 
 
+def _spared(targets: Mapping[TunnelId, ProbeTarget]) -> frozenset[TunnelId]:
+    return frozenset(tunnel for tunnel, target in targets.items() if target.spare)
+
+
 def _reason(error: Exception) -> str:
     if isinstance(error, TimeoutError):
         return f"it has said nothing for {SILENCE:.0f} s"
@@ -116,4 +120,7 @@ def _ignore() -> None:
 
 def _judgements(states: Mapping[TunnelId, ProbeState]) -> dict[TunnelId, tuple[object, ...]]:
     """What the loop acts on; round-trip times and counters are for people."""
-    return {tunnel: (state.verdict, state.mispaired, state.reflector_silent) for tunnel, state in states.items()}
+    return {
+        tunnel: (state.verdict, state.mispaired, state.reflector_silent, state.spare)
+        for tunnel, state in states.items()
+    }

@@ -33,7 +33,9 @@ class Prober:
         for tunnel in [tunnel for tunnel, session in self._sessions.items() if targets.get(tunnel) != session.target]:
             self._sessions.pop(tunnel).close()
         for tunnel, target in targets.items():
-            if tunnel not in self._sessions:
+            if tunnel in self._sessions:
+                self._sessions[tunnel].target = target
+            else:
                 self._sessions[tunnel] = Session(tunnel, target, interval=self._interval, on_change=self._on_change)
 
     def close(self) -> None:

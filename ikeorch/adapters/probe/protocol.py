@@ -40,6 +40,7 @@ def encode_targets(targets: Mapping[TunnelId, ProbeTarget]) -> bytes:
             "remote": str(target.remote),
             "us": [target.us.gateway, target.us.index],
             "peer": [target.peer.gateway, target.peer.index],
+            "spare": target.spare,
             "proven": target.proven,
         }
         for tunnel, target in targets.items()
@@ -61,6 +62,7 @@ def decode_targets(line: bytes) -> dict[TunnelId, ProbeTarget]:
                 remote=ip_address(_text(entry["remote"])),
                 us=_sender(entry["us"]),
                 peer=_sender(entry["peer"]),
+                spare=entry["spare"] is True,
                 proven=entry["proven"] is True,
             )
             for entry in _message(line)["targets"]
@@ -80,6 +82,7 @@ def encode_states(states: Mapping[TunnelId, ProbeState], *, whole: bool) -> byte
             "rtt": state.rtt,
             "mispaired": state.mispaired,
             "reflector_silent": state.reflector_silent,
+            "spare": state.spare,
         }
         for tunnel, state in states.items()
     ]
@@ -102,6 +105,7 @@ def decode_states(line: bytes) -> tuple[dict[TunnelId, ProbeState], bool]:
                 rtt=None if entry["rtt"] is None else Seconds(float(entry["rtt"])),
                 mispaired=_text(entry["mispaired"]),
                 reflector_silent=entry["reflector_silent"] is True,
+                spare=entry["spare"] is True,
             )
             for entry in message["states"]
         }

@@ -10,7 +10,7 @@ import random
 import socket
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import structlog
 
@@ -33,6 +33,8 @@ from ikeorch.core.units import Seconds
 
 BATCH = 64
 """Packets read from one socket before the others have their turn."""
+SPARE = 0.4
+"""Seconds for which the peer's wish holds; it is repeated in every probe."""
 FULL = frozenset({errno.EAGAIN, errno.ENOBUFS})
 
 _log = structlog.get_logger("ikeorch.probe")
@@ -48,6 +50,7 @@ class ProbeTarget:
         remote: the peer's inner address.
         us: our own name and the index.
         peer: the peer's name and the index; who must answer.
+        spare: ask the peer to send nothing else into it; no other target for that.
         proven: it stands in a group, so an answer with that name has come before; no other target for that.
     """
 
@@ -56,6 +59,7 @@ class ProbeTarget:
     remote: IPAddress
     us: Sender
     peer: Sender
+    spare: bool = field(default=False, compare=False)
     proven: bool = field(default=False, compare=False)
 
 
@@ -81,6 +85,7 @@ class Session:
         self._liveness = Liveness(begin, interval=interval, proven=target.proven)
         self._identifier = int.from_bytes(os.urandom(2))
         self._round = 0
+        self._spare_until = 0.0
         self._sender: socket.socket | None = None
         self._reflector: socket.socket | None = None
         self._echo: socket.socket | None = None
@@ -90,7 +95,8 @@ class Session:
 
     def state(self) -> ProbeState:
         """What is known now."""
-        return self._liveness.state(time.monotonic())
+        now = time.monotonic()
+        return replace(self._liveness.state(now), spare=now < self._spare_until)
 
     def close(self) -> None:
         """Stop."""
@@ -109,7 +115,7 @@ class Session:
 
     def _tell(self) -> None:
         state = self.state()
-        now = (state.verdict, state.reflector_silent, state.mispaired)
+        now = (state.verdict, state.reflector_silent, state.mispaired, state.spare)
         if now != self._told:
             self._told = now
             self._on_change(self.tunnel)
@@ -120,7 +126,12 @@ class Session:
         try:
             self._open_if_needed()
             assert self._sender is not None
-            probe = Probe(sequence=number & 0xFFFFFFFF, timestamp=ntp_timestamp(time.time()), sender=self.target.us)
+            probe = Probe(
+                sequence=number & 0xFFFFFFFF,
+                timestamp=ntp_timestamp(time.time()),
+                sender=self.target.us,
+                spare=self.target.spare,
+            )
             self._sender.send(encode_probe(probe))
         except OSError as error:
             if error.errno not in FULL:
@@ -221,6 +232,9 @@ class Session:
             if probe.sender != self.target.peer:
                 self._misplaced(probe.sender)
                 continue
+            if probe.spare:
+                self._spare_until = time.monotonic() + SPARE
+                self._tell()
             reply = Reply(
                 sequence=probe.sequence,
                 sent=ntp_timestamp(time.time()),

@@ -8,6 +8,7 @@ its place; both packets have one length, as RFC 8762 section 4.3 asks.
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 PORT = 862
@@ -16,6 +17,8 @@ NTP_EPOCH = 2_208_988_800
 """Seconds from 1900 to 1970 (RFC 5905 section 6)."""
 NAME_TLV = 252
 """First type of the private-use range (RFC 8972 section 5.1)."""
+SPARE_TLV = 253
+"""In a probe: send nothing else into this tunnel for a moment, its SAs are about to be replaced. Without a value."""
 UNRECOGNIZED = 0x80
 """The U flag: set by the sender, cleared by a reflector that knows the type (RFC 8972 section 4)."""
 ERROR_ESTIMATE = 0x8001
@@ -50,11 +53,13 @@ class Probe:
         sequence: 0 to 2**32-1.
         timestamp: NTP, 64 bit.
         sender: who sent it.
+        spare: the sender asks that this tunnel be spared.
     """
 
     sequence: int
     timestamp: int
     sender: Sender
+    spare: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,9 +94,10 @@ def ntp_timestamp(unix_seconds: float) -> int:
 
 
 def encode_probe(probe: Probe) -> bytes:
-    """A session sender's packet, `PACKET_LENGTH` bytes."""
+    """A session sender's packet, `PACKET_LENGTH` bytes, four more with a wish."""
     base = _SENDER.pack(probe.sequence, probe.timestamp, ERROR_ESTIMATE, 0)
-    return base + _encode_name(probe.sender, UNRECOGNIZED)
+    spare = _TLV.pack(UNRECOGNIZED, SPARE_TLV, 0) if probe.spare else b""
+    return base + _encode_name(probe.sender, UNRECOGNIZED) + spare
 
 
 def encode_reply(reply: Reply, *, ttl: int) -> bytes:
@@ -121,7 +127,8 @@ def decode_probe(packet: bytes) -> Probe | None:
     if sender is None:
         return None
     sequence, timestamp, _, _ = _SENDER.unpack_from(packet)
-    return Probe(sequence=sequence, timestamp=timestamp, sender=sender)
+    spare = any(kind == SPARE_TLV for kind, _ in _tlvs(packet))
+    return Probe(sequence=sequence, timestamp=timestamp, sender=sender, spare=spare)
 
 
 def decode_reply(packet: bytes) -> Reply | None:
@@ -146,17 +153,23 @@ def _encode_name(sender: Sender, flags: int) -> bytes:
 
 def _decode_name(packet: bytes) -> Sender | None:
     """The first name TLV behind the base packet; foreign TLVs are passed over, as RFC 8972 asks."""
+    for kind, value in _tlvs(packet):
+        if kind == NAME_TLV and len(value) == _NAME.size:
+            index, name = _NAME.unpack(value)
+            try:
+                return Sender(name.rstrip(b"\0").decode("ascii"), index)
+            except UnicodeDecodeError:
+                return None
+    return None
+
+
+def _tlvs(packet: bytes) -> Iterator[tuple[int, bytes]]:
+    """Type and value of each TLV behind the base packet, up to one that is cut off."""
     offset = BASE_LENGTH
     while offset + _TLV.size <= len(packet):
         _, kind, length = _TLV.unpack_from(packet, offset)
         offset += _TLV.size
         if offset + length > len(packet):
-            return None
-        if kind == NAME_TLV and length == _NAME.size:
-            index, name = _NAME.unpack_from(packet, offset)
-            try:
-                return Sender(name.rstrip(b"\0").decode("ascii"), index)
-            except UnicodeDecodeError:
-                return None
+            return
+        yield kind, packet[offset : offset + length]
         offset += length
-    return None

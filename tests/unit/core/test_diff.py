@@ -283,3 +283,14 @@ def test_where_nothing_else_carries_what_recovers_joins_at_once() -> None:
     assert desired.held == {}
     beside = desire(verdicts=verdicts | {TUNNELS[1]: Verdict.UP}, grouped=frozenset({TUNNELS[1]}))
     assert [tunnel for tunnel, weight in beside.weights.items() if weight] == [TUNNELS[1]]
+
+
+def test_a_spared_tunnel_leaves_its_group_and_not_the_fabrics_count() -> None:
+    """The peer is about to replace its SAs: its capacity is not lost; where no other tunnel is there it stays."""
+    verdicts = dict.fromkeys(TUNNELS, Verdict.UP) | {TUNNELS[0]: Verdict.SPARED}
+    desired = desire(verdicts=verdicts, grouped=frozenset(TUNNELS))
+    assert [tunnel for tunnel, weight in desired.weights.items() if weight] == list(TUNNELS[1:])
+    assert {route.bandwidth for route in desired.fabric.routes} == {4 * 50e9 / 8}
+    alone = desire(verdicts=dict.fromkeys(TUNNELS, Verdict.SPARED), grouped=frozenset(TUNNELS))
+    assert [weight for weight in alone.weights.values() if weight] == [1, 1, 1, 1]
+    assert alone.held == {}

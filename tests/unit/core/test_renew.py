@@ -11,7 +11,18 @@ from ikeorch.core.charon_state import CharonState, ChildSa, ChildState, IkeSa, I
 from ikeorch.core.desired import Desired, compute_desired
 from ikeorch.core.ids import TunnelId
 from ikeorch.core.plan import Initiate, Terminate
-from ikeorch.core.renew import APPEAR, CONNECT, PROOF, RETRY_FIRST, Renewals, next_renewal, outstanding, plan_renewals
+from ikeorch.core.renew import (
+    APPEAR,
+    CONNECT,
+    LEAD,
+    PROOF,
+    RETRY_FIRST,
+    Renewals,
+    Standing,
+    next_renewal,
+    outstanding,
+    plan_renewals,
+)
 from ikeorch.core.spec import GatewaySpec
 from ikeorch.core.spec import Initiate as WhoInitiates
 from ikeorch.core.units import Seconds
@@ -93,10 +104,12 @@ def ended(operations: Iterable[Initiate | Terminate]) -> list[int]:
 
 
 def changed() -> World:
-    """A bundle whose connections have just been loaded with another option."""
+    """A bundle whose connections have just been loaded with another option, and whose peer was asked to spare two."""
     world = World()
     assert world.step() == []
     world.desired = NEW
+    assert world.step() == []
+    world.now += LEAD
     return world
 
 
@@ -120,12 +133,13 @@ def test_half_a_bundle_at_a_time_and_the_old_ones_end_last() -> None:
     ]
     operations = world.step()
     assert ended(operations) == [1]
-    assert begun(operations) == [2]
+    assert begun(operations) == []
+    assert world.renewals.spared() == {TUNNELS[1], TUNNELS[2]}
+    assert begun(world.step(LEAD)) == [2]
     world.sas = [each for each in world.sas if each.unique_id != 12]
     world.add(sa(TUNNELS[1], 12, packets=5), sa(TUNNELS[2], 13, packets=5))
-    operations = world.step()
-    assert sorted(ended(operations)) == [2, 3]
-    assert begun(operations) == [3]
+    assert sorted(ended(world.step())) == [2, 3]
+    assert begun(world.step(LEAD)) == [3]
     world.add(sa(TUNNELS[3], 14, packets=5))
     assert ended(world.step()) == [4]
     assert world.step() == []
@@ -139,8 +153,10 @@ def test_a_refusal_stops_the_wave_and_touches_no_living_tunnel() -> None:
     assert begun(world.step()) == [0, 1]
     assert world.step(APPEAR) == []
     assert world.renewals.refused() == {TUNNELS[0]: 1, TUNNELS[1]: 1}
+    assert world.renewals.spared() == frozenset()
     assert world.step(RETRY_FIRST - 0.5) == []
-    assert begun(world.step(0.6)) == [0, 1]
+    assert world.step(0.6) == []
+    assert begun(world.step(LEAD)) == [0, 1]
     world.step(APPEAR)
     assert world.renewals.refused() == {TUNNELS[0]: 2, TUNNELS[1]: 2}
     assert world.step(RETRY_FIRST) == []
@@ -207,11 +223,12 @@ def test_a_restarted_daemon_goes_on_where_the_last_one_was() -> None:
     """What it kept says with what each IKE_SA was established."""
     world = changed()
     kept = Renewals(
-        standings={tunnel: replace(standing, renewal=None) for tunnel, standing in world.renewals.standings.items()}
+        standings={tunnel: Standing(made_with=each.made_with) for tunnel, each in world.renewals.standings.items()}
     )
     successor = World(NEW)
     successor.renewals = kept
-    assert begun(successor.step()) == [0, 1]
+    successor.step()
+    assert begun(successor.step(LEAD)) == [0, 1]
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 16])
@@ -222,7 +239,9 @@ def test_never_more_than_half(count: int) -> None:
     world.sas = [sa(TunnelId("gw-b", index), index + 1, packets=1) for index in range(count)]
     world.step()
     world.desired = desire(spec, count=count, rekey_time=Seconds(7200))
-    assert len(begun(world.step())) == max(1, count // 2)
+    assert world.step() == []
+    assert len(world.renewals.spared()) == max(1, count // 2)
+    assert len(begun(world.step(LEAD))) == max(1, count // 2)
 
 
 def test_the_loop_is_woken_for_what_only_time_changes() -> None:
@@ -232,6 +251,8 @@ def test_the_loop_is_woken_for_what_only_time_changes() -> None:
     assert next_renewal(world.renewals, Seconds(world.now)) is None
     world.desired = NEW
     world.step()
+    assert next_renewal(world.renewals, Seconds(world.now)) == pytest.approx(world.now + LEAD)
+    world.step(LEAD)
     assert next_renewal(world.renewals, Seconds(world.now)) == pytest.approx(world.now + 0.5)
     world.step(APPEAR)
     assert next_renewal(world.renewals, Seconds(world.now)) == pytest.approx(world.now + RETRY_FIRST)

@@ -149,3 +149,22 @@ async def test_a_packet_that_was_forwarded_is_no_probe(prober: tuple[Prober, lis
         await rounds(running, 1)
         assert running.states()[TUNNEL].mispaired in {"evil/9", ""}
         assert running.states()[TUNNEL].verdict in {Verdict.DOWN, Verdict.RECOVERING}
+
+
+async def test_the_wish_to_be_spared_reaches_the_other_end_and_ends(prober: tuple[Prober, list[TunnelId]]) -> None:
+    """It rides in the probes of a session that goes on undisturbed, and holds for a moment after the last one."""
+    running, _ = prober
+    running.set_targets({TUNNEL: LOOP})
+    await rounds(running, 5)
+    sent = running.states()[TUNNEL].sent
+    running.set_targets({TUNNEL: replace(LOOP, spare=True)})
+    await rounds(running, 3)
+    assert running.states()[TUNNEL].spare
+    assert running.states()[TUNNEL].sent > sent
+    running.set_targets({TUNNEL: LOOP})
+    for _ in range(200):
+        await asyncio.sleep(0.01)
+        if not running.states()[TUNNEL].spare:
+            break
+    assert not running.states()[TUNNEL].spare
+    assert running.states()[TUNNEL].verdict is Verdict.UP
