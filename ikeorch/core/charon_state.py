@@ -116,6 +116,21 @@ class IkeSa:
     age: Seconds = Seconds(0)
     children: tuple[ChildSa, ...] = ()
 
+    @property
+    def live(self) -> bool:
+        """Whether it is established and not on its way out."""
+        return self.state in {IkeState.ESTABLISHED, IkeState.REKEYING, IkeState.PASSIVE}
+
+    @property
+    def connecting(self) -> bool:
+        """Whether it is being set up."""
+        return self.state in {IkeState.CREATED, IkeState.CONNECTING}
+
+    @property
+    def forwards(self) -> bool:
+        """Whether one of its CHILD_SAs carries packets."""
+        return any(child.forwards for child in self.children)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Connection:
@@ -187,3 +202,10 @@ class CharonState:
     authorities: frozenset[str] = frozenset()
     keys: frozenset[str] = frozenset()
     sas: tuple[IkeSa, ...] = ()
+
+    def by_connection(self) -> dict[str, list[IkeSa]]:
+        """The IKE_SAs by their connection's name, in charon's order."""
+        found: dict[str, list[IkeSa]] = {}
+        for sa in self.sas:
+            found.setdefault(sa.connection, []).append(sa)
+        return found

@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from ikeorch.core.charon_state import CharonState, IkeSa, IkeState
+from ikeorch.core.charon_state import CharonState, IkeSa
 from ikeorch.core.desired import Desired, TunnelPlan
 from ikeorch.core.ids import TunnelId
-from ikeorch.core.plan import Action, Impact, Initiate, Step, Symbol, Terminate
+from ikeorch.core.plan import Action, Step, begin_sa, end_sa
 from ikeorch.core.units import Seconds
 
 CONNECT_TIMEOUT = Seconds(5.0)
@@ -30,9 +30,6 @@ RETRY_CAP = Seconds(5.0)
 FOREIGN_IN_FLIGHT = 2
 """A foreign charon answers the third half-open IKE_SA from one address with a COOKIE (cookie_threshold_ip)."""
 IN_FLIGHT = 16
-
-_CONNECTING = {IkeState.CREATED, IkeState.CONNECTING}
-_LIVE = {IkeState.ESTABLISHED, IkeState.REKEYING, IkeState.PASSIVE}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,14 +68,16 @@ class Memory:
     attempts: Mapping[TunnelId, Attempt] = field(default_factory=dict)
 
 
-def retry_delay(failures: int, jitter: float) -> Seconds:
+def retry_delay(failures: int, jitter: float, *, first: Seconds = RETRY_FIRST, cap: Seconds = RETRY_CAP) -> Seconds:
     """The pause before the next attempt: doubling from 0.5 s, at most 5 s while the path may be healing.
 
     Args:
         failures: attempts in a row that came to nothing, at least 1.
         jitter: a random number from 0 to 1; it shortens the pause by up to a fifth.
+        first: the pause after the first failure.
+        cap: the longest pause.
     """
-    return Seconds(min(RETRY_FIRST * 2 ** min(failures - 1, 10), RETRY_CAP) * (1 - 0.2 * jitter))
+    return Seconds(min(first * 2 ** min(failures - 1, 10), cap) * (1 - 0.2 * jitter))
 
 
 def plan_sas(
@@ -110,23 +109,21 @@ def plan_sas(
         memory = Memory(charon_started=charon.started)
     if desired.connections is None:
         return (), memory
-    by_connection: dict[str, list[IkeSa]] = {}
-    for sa in charon.sas:
-        by_connection.setdefault(sa.connection, []).append(sa)
+    by_connection = charon.by_connection()
     actions: list[Action] = []
     attempts: dict[TunnelId, Attempt] = {}
     in_flight = _count_in_flight(charon)
     for tunnel, plan in desired.tunnels.items():
         attempt = memory.attempts.get(tunnel, Attempt(seen=tunnel in grouped and not restarted))
         sas = by_connection.pop(tunnel.connection, [])
-        if tunnel in renewing and any(sa.state in _LIVE for sa in sas):
+        if tunnel in renewing and any(sa.live for sa in sas):
             attempts[tunnel] = _alive(attempt)
             continue
         done, attempt = _plan_tunnel(plan, sas, attempt, in_flight, now=now, jitter=jitter)
         actions.extend(done)
         attempts[tunnel] = attempt
-    for connection, sas in by_connection.items():
-        actions.extend(_terminate(connection, sa, "no longer configured") for sa in sas if sa.state in _LIVE)
+    for sas in by_connection.values():
+        actions.extend(end_sa(sa, "no longer configured", tunnel=None) for sa in sas if sa.live)
     return tuple(actions), replace(memory, attempts=attempts)
 
 
@@ -150,7 +147,7 @@ def _count_in_flight(charon: CharonState) -> dict[str, int]:
     """IKE_SAs being set up by us, by local address; "" counts all."""
     counts: dict[str, int] = {}
     for sa in charon.sas:
-        if sa.state in _CONNECTING and sa.initiator:
+        if sa.connecting and sa.initiator:
             for key in ("", str(sa.local_address)):
                 counts[key] = counts.get(key, 0) + 1
     return counts
@@ -159,14 +156,14 @@ def _count_in_flight(charon: CharonState) -> dict[str, int]:
 def _plan_tunnel(
     plan: TunnelPlan, sas: list[IkeSa], attempt: Attempt, in_flight: dict[str, int], *, now: Seconds, jitter: float
 ) -> tuple[list[Action], Attempt]:
-    live = [sa for sa in sas if sa.state in _LIVE]
+    live = [sa for sa in sas if sa.live]
     if live:
         return _keep_live(plan, live, attempt, now)
     attempt = replace(attempt, childless_since=None)
     if not plan.initiator:
         since = now if attempt.responder_since is None else attempt.responder_since
         return [], replace(attempt, seen=False, connecting=None, missing_since=None, responder_since=since)
-    connecting = [sa for sa in sas if sa.state in _CONNECTING]
+    connecting = [sa for sa in sas if sa.connecting]
     if connecting:
         sa = connecting[-1]
         same = attempt.connecting is not None and attempt.connecting[0] in {0, sa.unique_id}
@@ -174,8 +171,8 @@ def _plan_tunnel(
         if now - since < CONNECT_TIMEOUT:
             return [], replace(attempt, connecting=(sa.unique_id, since), missing_since=None)
         failures = attempt.failures + 1
-        end = _abandon(plan, sa, f"no answer for {CONNECT_TIMEOUT:.0f} s")
-        start = _initiate(plan, f"attempt {failures + 1}")
+        end = end_sa(sa, f"no answer for {CONNECT_TIMEOUT:.0f} s", tunnel=plan.tunnel, step=Step.ABANDON)
+        start = begin_sa(plan.tunnel, f"attempt {failures + 1}")
         return [end, start], replace(attempt, connecting=(0, now), missing_since=now, failures=failures)
     return _start(plan, attempt, in_flight, now=now, jitter=jitter)
 
@@ -183,7 +180,7 @@ def _plan_tunnel(
 def _keep_live(plan: TunnelPlan, live: list[IkeSa], attempt: Attempt, now: Seconds) -> tuple[list[Action], Attempt]:
     """Tend a tunnel that has at least one live IKE_SA: a child must be there, and only the newest one stays."""
     attempt = _alive(attempt)
-    working = [sa for sa in live if any(child.forwards for child in sa.children)]
+    working = [sa for sa in live if sa.forwards]
     if not working:
         since = now if attempt.childless_since is None else attempt.childless_since
         if not plan.initiator:
@@ -191,14 +188,14 @@ def _keep_live(plan: TunnelPlan, live: list[IkeSa], attempt: Attempt, now: Secon
         if now - since < CHILDLESS_TIMEOUT:
             return [], replace(attempt, childless_since=since)
         reason = "its IKE_SA has no CHILD_SA"
-        ends = [_abandon(plan, sa, reason) for sa in live]
-        return [*ends, _initiate(plan, reason)], replace(attempt, childless_since=None)
+        ends = [end_sa(sa, reason, tunnel=plan.tunnel, step=Step.ABANDON) for sa in live]
+        return [*ends, begin_sa(plan.tunnel, reason)], replace(attempt, childless_since=None)
     attempt = replace(attempt, childless_since=None)
     newest = min(working, key=lambda sa: (sa.age, -sa.unique_id))
     if len(live) == 1 or newest.age < DUPLICATE_AGE:
         return [], attempt
     surplus = [sa for sa in live if sa is not newest]
-    return [_terminate(sa.connection, sa, "duplicate of a newer one", tunnel=plan.tunnel) for sa in surplus], attempt
+    return [end_sa(sa, "duplicate of a newer one", tunnel=plan.tunnel) for sa in surplus], attempt
 
 
 def _alive(attempt: Attempt) -> Attempt:
@@ -228,26 +225,4 @@ def _start(
     for key in ("", local):
         in_flight[key] = in_flight.get(key, 0) + 1
     reason = "no IKE_SA" if attempt.failures == 0 else f"no IKE_SA after {attempt.failures} attempts"
-    return [_initiate(plan, reason)], replace(attempt, connecting=(0, now), seen=False)
-
-
-def _initiate(plan: TunnelPlan, reason: str) -> Action:
-    return Action(
-        step=Step.INITIATE, operation=Initiate(plan.tunnel), symbol=Symbol.ADD, reason=reason, tunnel=plan.tunnel
-    )
-
-
-def _terminate(connection: str, sa: IkeSa, reason: str, *, tunnel: TunnelId | None = None) -> Action:
-    return Action(
-        step=Step.TERMINATE,
-        operation=Terminate(connection, sa.unique_id, force=sa.state in _CONNECTING),
-        symbol=Symbol.REMOVE,
-        reason=reason,
-        tunnel=tunnel,
-        impact=Impact.NONE,
-    )
-
-
-def _abandon(plan: TunnelPlan, sa: IkeSa, reason: str) -> Action:
-    """End an IKE_SA that carries nothing; it must not depend on its successor's beginning."""
-    return replace(_terminate(sa.connection, sa, reason, tunnel=plan.tunnel), step=Step.ABANDON)
+    return [begin_sa(plan.tunnel, reason)], replace(attempt, connecting=(0, now), seen=False)

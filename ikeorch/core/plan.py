@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import Enum, IntEnum
 from typing import TypeAlias, assert_never
 
-from ikeorch.core.charon_state import Connection
+from ikeorch.core.charon_state import Connection, IkeSa
 from ikeorch.core.fabric import FabricWish
 from ikeorch.core.ids import TunnelId
 from ikeorch.core.kernel_state import (
@@ -179,6 +179,24 @@ class Action:
     reason: str
     tunnel: TunnelId | None = None
     impact: Impact = Impact.NONE
+
+
+def begin_sa(tunnel: TunnelId, reason: str) -> Action:
+    """Begin an IKE_SA of a tunnel."""
+    return Action(step=Step.INITIATE, operation=Initiate(tunnel), symbol=Symbol.ADD, reason=reason, tunnel=tunnel)
+
+
+def end_sa(sa: IkeSa, reason: str, *, tunnel: TunnelId | None, step: Step = Step.TERMINATE) -> Action:
+    """End an IKE_SA; one that is still being set up without waiting for the peer.
+
+    Args:
+        sa: which.
+        reason: why, for people.
+        tunnel: whose it is, None for one that is no longer configured.
+        step: `Step.ABANDON` for one that carries nothing, whose end must not depend on its successor's beginning.
+    """
+    operation = Terminate(sa.connection, sa.unique_id, force=sa.connecting)
+    return Action(step=step, operation=operation, symbol=Symbol.REMOVE, reason=reason, tunnel=tunnel)
 
 
 def describe_operation(operation: Operation) -> str:

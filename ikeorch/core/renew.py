@@ -14,17 +14,17 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 
-from ikeorch.core.charon_state import CharonState, Connection, IkeSa, IkeState
+from ikeorch.core.charon_state import CharonState, Connection, IkeSa
 from ikeorch.core.desired import Desired
+from ikeorch.core.establish import CONNECT_TIMEOUT, retry_delay
 from ikeorch.core.ids import TunnelId
-from ikeorch.core.plan import Action, Initiate, Step, Symbol, Terminate
+from ikeorch.core.plan import Action, Step, begin_sa, end_sa
 from ikeorch.core.units import Seconds
 
 APPEAR = Seconds(1.0)
 """charon queues `initiate`; a successor that is not there after this was refused at once."""
-CONNECT = Seconds(5.0)
-"""A successor that is not established by then does not get an answer."""
 PROOF = Seconds(10.0)
 """From its beginning until packets must have come out of it; probes are sent ten times a second."""
 LEAD = Seconds(2.5)
@@ -32,9 +32,6 @@ LEAD = Seconds(2.5)
 milliseconds before the initiator can decrypt. Long enough for the tunnels that were spared before to be back there."""
 RETRY_FIRST = Seconds(2.0)
 RETRY_CAP = Seconds(30.0)
-
-_LIVE = {IkeState.ESTABLISHED, IkeState.REKEYING, IkeState.PASSIVE}
-_CONNECTING = {IkeState.CREATED, IkeState.CONNECTING}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,6 +104,7 @@ def outstanding(desired: Desired, renewals: Renewals) -> frozenset[TunnelId]:
     )
 
 
+@lru_cache(maxsize=4096)
 def digest(connection: Connection) -> str:
     """What an IKE_SA was established with, in a few characters."""
     return hashlib.sha256(repr(connection).encode()).hexdigest()[:16]
@@ -128,9 +126,7 @@ def plan_renewals(
     """
     if desired.connections is None:
         return (), before
-    by_connection: dict[str, list[IkeSa]] = {}
-    for sa in charon.sas:
-        by_connection.setdefault(sa.connection, []).append(sa)
+    by_connection = charon.by_connection()
     actions: list[Action] = []
     standings: dict[TunnelId, Standing] = {}
     for tunnel in desired.tunnels:
@@ -144,14 +140,12 @@ def plan_renewals(
             standings[tunnel] = replace(standings[tunnel], announced=now if announced is None else announced)
             continue
         sas = by_connection[tunnel.connection]
-        live = [sa for sa in sas if sa.state in _LIVE]
+        live = [sa for sa in sas if sa.live]
         standings[tunnel] = replace(standings[tunnel], renewal=_begin(live, now), announced=None)
         failures = standings[tunnel].failures
         again = f", attempt {failures + 1}" if failures else ""
         reason = f"its connection changed; the old IKE_SA carries until this one does{again}"
-        actions.append(
-            Action(step=Step.INITIATE, operation=Initiate(tunnel), symbol=Symbol.ADD, reason=reason, tunnel=tunnel)
-        )
+        actions.append(begin_sa(tunnel, reason))
     return tuple(actions), Renewals(standings=standings)
 
 
@@ -181,30 +175,31 @@ def _tend(
     tunnel: TunnelId, sas: list[IkeSa], standing: Standing, wanted: str, now: Seconds
 ) -> tuple[list[Action], Standing]:
     """Follow one tunnel; no successor is begun here."""
-    live = [sa for sa in sas if sa.state in _LIVE]
+    live = [sa for sa in sas if sa.live]
     if not live:
         # what is established next is established with what is loaded now
         return [], Standing()
     if not standing.made_with:
         return [], replace(standing, made_with=wanted)
     if standing.made_with == wanted:
-        ends = _abandon(tunnel, _successors(sas, standing.renewal), "the change was taken back")
+        ends = _give_up(tunnel, _successors(sas, standing.renewal), "the change was taken back")
         return ends, Standing(made_with=wanted)
     if standing.renewal is None:
         return [], standing
     successors = _successors(sas, standing.renewal)
-    if any(sa.state in _LIVE and _proven(sa) for sa in successors):
+    if any(sa.live and _proven(sa) for sa in successors):
         old = [sa for sa in live if sa not in successors]
-        return _end(tunnel, old, "packets come out of its successor"), Standing(made_with=wanted)
+        ends = [end_sa(sa, "packets come out of its successor", tunnel=tunnel) for sa in old]
+        return ends, Standing(made_with=wanted)
     waited = now - standing.renewal.since
     missing = not successors and waited >= APPEAR
-    silent = waited >= CONNECT and not any(sa.state in _LIVE for sa in successors)
+    silent = waited >= CONNECT_TIMEOUT and not any(sa.live for sa in successors)
     if not missing and not silent and waited < PROOF:
         return [], standing
     failures = standing.failures + 1
-    pause = min(RETRY_FIRST * 2 ** min(failures - 1, 10), RETRY_CAP)
+    pause = retry_delay(failures, 0.0, first=RETRY_FIRST, cap=RETRY_CAP)
     reason = "the successor came to nothing; the old IKE_SA carries on"
-    return _abandon(tunnel, successors, reason), replace(
+    return _give_up(tunnel, successors, reason), replace(
         standing, renewal=None, failures=failures, not_before=Seconds(now + pause)
     )
 
@@ -236,7 +231,7 @@ def _next(
                 and now >= standing.not_before
                 and desired.tunnels[tunnel].initiator
                 and charon.loaded.get(tunnel.connection) == connection
-                and any(sa.state in _LIVE and _forwards(sa) for sa in by_connection.get(tunnel.connection, ()))
+                and any(sa.live and sa.forwards for sa in by_connection.get(tunnel.connection, ()))
             )
             if due and room > 0:
                 chosen.append(tunnel)
@@ -252,13 +247,9 @@ def _successors(sas: Iterable[IkeSa], renewal: Renewal | None) -> list[IkeSa]:
         sa
         for sa in sas
         if sa.unique_id not in renewal.old_ids
-        and sa.state in _LIVE | _CONNECTING
+        and (sa.live or sa.connecting)
         and not any(child.unique_id in renewal.old_children for child in sa.children)
     ]
-
-
-def _forwards(sa: IkeSa) -> bool:
-    return any(child.forwards for child in sa.children)
 
 
 def _proven(sa: IkeSa) -> bool:
@@ -266,14 +257,5 @@ def _proven(sa: IkeSa) -> bool:
     return any(child.forwards and child.packets_in > 0 for child in sa.children)
 
 
-def _end(tunnel: TunnelId, sas: Iterable[IkeSa], reason: str) -> list[Action]:
-    return [_terminate(tunnel, sa, reason, Step.TERMINATE) for sa in sas]
-
-
-def _abandon(tunnel: TunnelId, sas: Iterable[IkeSa], reason: str) -> list[Action]:
-    return [_terminate(tunnel, sa, reason, Step.ABANDON) for sa in sas]
-
-
-def _terminate(tunnel: TunnelId, sa: IkeSa, reason: str, step: Step) -> Action:
-    operation = Terminate(sa.connection, sa.unique_id, force=sa.state in _CONNECTING)
-    return Action(step=step, operation=operation, symbol=Symbol.REMOVE, reason=reason, tunnel=tunnel)
+def _give_up(tunnel: TunnelId, sas: Iterable[IkeSa], reason: str) -> list[Action]:
+    return [end_sa(sa, reason, tunnel=tunnel, step=Step.ABANDON) for sa in sas]

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import os
 import socket
-import struct
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import structlog
 from aiohttp import web
 
+from ikeorch.adapters.peer import peer_of
 from ikeorch.config.block import render_peer_block
 from ikeorch.config.edit import raise_tunnel_count, remove_peer, set_tunnel_count
 from ikeorch.config.loader import LoadedConfig
@@ -152,12 +152,11 @@ class Api:
             planned = await self._planned(await self._config.read())
             if (body["config"], body.get("actions")) != (planned["config_digest"], planned["actions_digest"]):
                 raise IkeorchError("the world moved since the plan was made", hint="make another and look at it")
-        before = self._reconciler.last
+        before, spec = self._reconciler.last, self._reconciler.spec
         carried = sorted(carrying(before))
-        changed = (await self._config.read()).spec != self._reconciler.spec
         loaded = await self.reload("apply", uid=_user_id(request), within=None if within is None else Seconds(within))
         waiting = self._history.awaited()
-        answer = self._changed(loaded, changed=changed)
+        answer = self._changed(loaded, changed=loaded.spec != spec)
         answer["pass"] = before.number if before else 0
         answer["carried"] = carried
         answer["confirm_within"] = waiting[1] if waiting else None
@@ -209,7 +208,7 @@ class Api:
 
         self._history.require_settled()
         loaded, changed = await self._config.edit(change)
-        return await self._edited(request, loaded, name, changed=changed)
+        return self._edited(request, loaded, name, changed=changed)
 
     async def _remove_peer(self, request: web.Request) -> web.Response:
         _require_operator(request)
@@ -220,9 +219,9 @@ class Api:
         """Change a peer in the file where it stands."""
         self._history.require_settled()
         loaded, changed = await self._config.edit(lambda sources: edit_peer(sources, peer, edit))
-        return await self._edited(request, loaded, peer, changed=changed)
+        return self._edited(request, loaded, peer, changed=changed)
 
-    async def _edited(self, request: web.Request, loaded: LoadedConfig, peer: str, *, changed: bool) -> web.Response:
+    def _edited(self, request: web.Request, loaded: LoadedConfig, peer: str, *, changed: bool) -> web.Response:
         """Say what an edit changed and what the other side needs."""
         self._history.record(loaded, uid=_user_id(request), what=f"{request.method} {request.path}")
         if changed:
@@ -287,13 +286,8 @@ def _number(request: web.Request, name: str, *, default: float, most: float) -> 
 
 def _user_id(request: web.Request) -> int:
     """The caller's user id, as the kernel says."""
-    transport = request.transport
-    peer: socket.socket | None = transport.get_extra_info("socket") if transport else None
-    if peer is None:
-        return -1
-    size = struct.calcsize("3i")
-    _, user, _ = struct.unpack("3i", peer.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size))
-    return int(user)
+    peer = peer_of(request.transport)
+    return -1 if peer is None else peer.uid
 
 
 def _require_operator(request: web.Request) -> None:

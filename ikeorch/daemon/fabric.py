@@ -50,7 +50,7 @@ class Fabric:
             validate=validate_command(exabgp=find_exabgp() or "exabgp"),
         )
         self._wake: Callable[[str], None] | None = None
-        self._wish: FabricWish | None = None
+        self.wish: FabricWish | None = None
         self._problem = ""
 
     def _changed(self, what: str) -> None:
@@ -86,7 +86,7 @@ class Fabric:
             self._speaker.set({_neighbor(wish, neighbor): offers for neighbor in wish.fabric.neighbors})
         except ValueError as error:
             raise IkeorchError(f"the fabric cannot be told: {error}", hint="correct the section fabric") from None
-        self._wish = wish
+        self.wish = wish
 
     def state(self) -> FabricState:
         """What was wished last, and how the sessions stand."""
@@ -94,9 +94,9 @@ class Fabric:
         if problem and find_exabgp() is None:
             problem = "the program exabgp is not installed"
         shown = self._speaker.sessions()
-        neighbors = self._wish.fabric.neighbors if self._wish else ()
+        neighbors = self.wish.fabric.neighbors if self.wish else ()
         sessions = (_session(neighbor, shown.get(neighbor.address)) for neighbor in neighbors)
-        return FabricState(wish=self._wish, problem=problem, sessions=tuple(sessions))
+        return FabricState(wish=self.wish, problem=problem, sessions=tuple(sessions))
 
 
 def find_exabgp() -> str | None:

@@ -99,7 +99,7 @@ class Failover:
             if failed:
                 return changed > 0
             self._grouped &= frozenset(tunnel for tunnel, weight in weights.items() if weight)
-            if self._fabric.state().wish is not None:
+            if self._fabric.wish is not None:
                 self._fabric.advertise(compute_fabric(spec, with_spared(weights, verdicts), held))
         if changed:
             _log.warning(

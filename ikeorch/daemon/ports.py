@@ -70,6 +70,10 @@ class ProbePort(Protocol):
 class FabricPort(Protocol):
     """The leafs, by BGP."""
 
+    @property
+    def wish(self) -> FabricWish | None:
+        """What was asked for last, None before the first time."""
+
     def state(self) -> FabricState:
         """What was asked for last, and how the sessions stand."""
 

@@ -1,7 +1,7 @@
 """The loop: wake, snapshot, desired, diff, act, record. Level-triggered; events only say that it is time to look.
 
 Invariants: one pass at a time; a snapshot that failed causes no deletion; a second pass over an unchanged world does
-nothing; no failure ends the loop.
+nothing; a look or an action that fails does not end the loop.
 """
 
 from __future__ import annotations

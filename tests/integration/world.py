@@ -75,8 +75,12 @@ class FakeFabric:
     def advertise(self, wish: FabricWish) -> None:
         self.wishes.append(wish)
 
+    @property
+    def wish(self) -> FabricWish | None:
+        return self.wishes[-1] if self.wishes else None
+
     def state(self) -> FabricState:
-        wish = self.wishes[-1] if self.wishes else None
+        wish = self.wish
         neighbors = wish.fabric.neighbors if wish else ()
         return FabricState(wish=wish, problem=self.problem, sessions=tuple(self._session(each) for each in neighbors))
 

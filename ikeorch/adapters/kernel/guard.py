@@ -14,6 +14,7 @@ import os
 import re
 from collections.abc import Iterable
 from dataclasses import replace
+from functools import cache
 from importlib.resources import files
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network, summarize_address_range
 from pathlib import Path
@@ -28,6 +29,7 @@ SETS = ("uplinks", "tunnels", "sources4", "sources6", "prefixes4", "prefixes6")
 _DEVICE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.@-]{0,14}")
 
 
+@cache
 def template() -> str:
     """The static rules with empty sets: nothing is forwarded."""
     return (files("templates") / "guard.nft").read_text(encoding="ascii")

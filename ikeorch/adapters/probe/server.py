@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import os
-import socket
-import struct
 from pathlib import Path
 
 import structlog
 
+from ikeorch.adapters.peer import peer_of
 from ikeorch.adapters.probe.prober import Prober
 from ikeorch.adapters.probe.protocol import MAX_LINE, ProtocolError, decode_targets, encode_states
 from ikeorch.core.ids import TunnelId
@@ -56,7 +55,8 @@ class ProbeServer:
             self._path.unlink(missing_ok=True)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        if _user_id(writer) not in {0, os.geteuid()}:
+        peer = peer_of(writer.transport)
+        if peer is None or peer.uid not in {0, os.geteuid()}:
             writer.close()
             return
         if self._client is not None:
@@ -95,12 +95,3 @@ class ProbeServer:
             client.transport.abort()
             return
         client.write(line)
-
-
-def _user_id(writer: asyncio.StreamWriter) -> int:
-    """The caller's user id, as the kernel says."""
-    peer: socket.socket | None = writer.get_extra_info("socket")
-    if peer is None:
-        return -1
-    _, user, _ = struct.unpack("3i", peer.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i")))
-    return int(user)

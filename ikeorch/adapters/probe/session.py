@@ -9,8 +9,9 @@ import os
 import random
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import structlog
 
@@ -184,13 +185,7 @@ class Session:
             opened.close()
 
     def _read_replies(self) -> None:
-        for _ in range(BATCH):
-            if self._sender is None:
-                return
-            try:
-                packet, ancillary, _, _ = self._sender.recvmsg(sockets.RECEIVE_SIZE, sockets.ANCILLARY_SIZE)
-            except OSError:
-                break
+        for packet, ancillary, _ in _received(self._sender):
             reply = decode_reply(packet) if sockets.hop_limit(ancillary) == sockets.DIRECT else None
             if reply is None or reply.reflector != self.target.peer:
                 continue
@@ -200,13 +195,7 @@ class Session:
         self._tell()
 
     def _read_echoes(self) -> None:
-        for _ in range(BATCH):
-            if self._echo is None:
-                return
-            try:
-                packet, ancillary, _, _ = self._echo.recvmsg(sockets.RECEIVE_SIZE, sockets.ANCILLARY_SIZE)
-            except OSError:
-                break
+        for packet, ancillary, _ in _received(self._echo):
             sequence = echo.decode_reply(self.target.local.version, packet, self._identifier)
             if sequence is not None:
                 arrived = time.monotonic() - sockets.waited(ancillary)
@@ -218,13 +207,10 @@ class Session:
         return self._round - ((self._round - sequence) % (1 << bits))
 
     def _reflect(self) -> None:
-        for _ in range(BATCH):
-            if self._reflector is None:
-                return
-            try:
-                packet, ancillary, _, address = self._reflector.recvmsg(sockets.RECEIVE_SIZE, sockets.ANCILLARY_SIZE)
-            except OSError:
-                return
+        reflector = self._reflector
+        if reflector is None:
+            return
+        for packet, ancillary, address in _received(reflector):
             received = ntp_timestamp(time.time() - sockets.waited(ancillary))
             probe = decode_probe(packet) if sockets.hop_limit(ancillary) == sockets.DIRECT else None
             if probe is None:
@@ -244,10 +230,21 @@ class Session:
                 reflector=self.target.us,
             )
             with contextlib.suppress(OSError):
-                self._reflector.sendto(encode_reply(reply, ttl=sockets.hop_limit(ancillary)), address)
+                reflector.sendto(encode_reply(reply, ttl=sockets.hop_limit(ancillary)), address)
 
     def _misplaced(self, sender: Sender) -> None:
         """A packet of another tunnel came out of this one."""
         name = f"{sender.gateway[:32]}/{sender.index}"
         self._liveness.misplaced(name, time.monotonic())
         self._tell()
+
+
+def _received(opened: socket.socket | None) -> Iterator[tuple[bytes, list[tuple[int, int, bytes]], Any]]:
+    """What waits in a socket, at most a batch: packet, ancillary data and sender."""
+    for _ in range(BATCH if opened is not None else 0):
+        assert opened is not None
+        try:
+            packet, ancillary, _, address = opened.recvmsg(sockets.RECEIVE_SIZE, sockets.ANCILLARY_SIZE)
+        except OSError:
+            return
+        yield packet, ancillary, address

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import os
-import socket
-import struct
 from collections.abc import AsyncIterator, Iterable
 from pathlib import Path
 
 from vici.protocol import Packet
 
+from ikeorch.adapters.peer import peer_of
 from ikeorch.adapters.vici.wire import (
     HEADER,
     Outgoing,
@@ -30,7 +29,6 @@ from ikeorch.errors import CharonRefusedError, CharonUnreachableError, NotPermit
 
 DEADLINE = 10.0
 """Seconds for one exchange; a noblock list-sas of a thousand SAs takes well under one."""
-_CREDENTIALS = struct.Struct("3i")
 HINT = "start it: systemctl start strongswan; or correct gateway.vici_socket"
 
 
@@ -51,11 +49,8 @@ class Transport:
     @property
     def peer_pid(self) -> int:
         """Process id of the charon that we are connected to (SO_PEERCRED), 0 while not connected."""
-        peer: socket.socket | None = self._streams[1].get_extra_info("socket") if self._streams else None
-        if peer is None:
-            return 0
-        pid, _, _ = _CREDENTIALS.unpack(peer.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size))
-        return int(pid)
+        peer = peer_of(self._streams[1].transport if self._streams else None)
+        return 0 if peer is None else peer.pid
 
     def close(self) -> None:
         """Close the connection; the next call opens another."""

@@ -9,11 +9,11 @@ import pytest
 
 from ikeorch.core.charon_state import CharonState, ChildSa, ChildState, IkeSa, IkeState
 from ikeorch.core.desired import Desired, compute_desired
+from ikeorch.core.establish import CONNECT_TIMEOUT
 from ikeorch.core.ids import TunnelId
 from ikeorch.core.plan import Initiate, Terminate
 from ikeorch.core.renew import (
     APPEAR,
-    CONNECT,
     LEAD,
     PROOF,
     RETRY_FIRST,
@@ -182,7 +182,7 @@ def test_a_successor_without_an_answer_is_given_up() -> None:
     world.step()
     world.add(sa(TUNNELS[0], 11, state=IkeState.CONNECTING), sa(TUNNELS[1], 12, packets=1))
     assert ended(world.step()) == [2]
-    operations = world.step(CONNECT)
+    operations = world.step(CONNECT_TIMEOUT)
     assert Terminate(TUNNELS[0].connection, 11, force=True) in operations
     assert world.renewals.refused()[TUNNELS[0]] == 1
 
