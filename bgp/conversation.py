@@ -185,6 +185,7 @@ class Conversation:
         self._peers.learn(held)
 
     async def _ask_neighbors(self) -> tuple[ShownNeighbor, ...]:
+        self._peers.asking()
         done, lines = await self._link.ask(SHOW_NEIGHBORS)
         shown = parse_neighbors("".join(lines)) if done else None
         if shown is None:

@@ -117,6 +117,7 @@ class Peers:
     def __init__(self, on_change: Callable[[str], None]) -> None:
         self._on_change = on_change
         self._peers: dict[IPAddress, Peer] = {}
+        self._moved: set[IPAddress] = set()
         self.wish: Wish | None = None
         """None until somebody wished: nothing is withdrawn and nothing configured before."""
 
@@ -156,6 +157,7 @@ class Peers:
             live: it happened now; the shim's memory is told before that.
         """
         peer = self._peer(event.neighbor)
+        self._moved.add(event.neighbor)
         if isinstance(event, NotificationEvent):
             peer.progress.notified(event)
             return
@@ -164,8 +166,12 @@ class Peers:
             peer.came_up(replay=live)
         self._report(event.neighbor, peer, before)
 
+    def asking(self) -> None:
+        """ExaBGP is asked for its neighbours: it may compose its answer before what it reports meanwhile."""
+        self._moved.clear()
+
     def take_shown(self, shown: Sequence[ShownNeighbor], now: float) -> None:
-        """ExaBGP was asked for its neighbours.
+        """ExaBGP has answered; of a session with an event since `asking` the event is the younger word.
 
         Args:
             shown: its answer.
@@ -173,6 +179,9 @@ class Peers:
         """
         for entry in shown:
             peer = self._peer(entry.address)
+            if entry.address in self._moved:
+                peer.progress.local = entry.local or peer.progress.local
+                continue
             before = peer.progress.state
             if peer.progress.shown(entry, now):
                 peer.came_up(replay=False)

@@ -117,7 +117,7 @@ class Progress:
             self.reason = reason
 
     def shown(self, entry: ShownNeighbor, now: float) -> bool:
-        """ExaBGP was asked; its answer is younger than any event before it.
+        """ExaBGP was asked, and nothing was heard of the session since the question.
 
         Returns:
             Whether the session is up and was not known to be.
