@@ -36,6 +36,8 @@ class ProbeState:
         mispaired: the name that answered instead of the right one, "" if none did.
         reflector_silent: the peer's kernel answers echoes, its prober does not answer STAMP.
         spare: the peer asks that nothing but probes be sent into it for a moment.
+        mtu: bytes of the full-sized probes, 0 while none are sent.
+        fits: whether these come through; None while that is not known.
     """
 
     verdict: Verdict = Verdict.UNKNOWN
@@ -45,3 +47,5 @@ class ProbeState:
     mispaired: str = ""
     reflector_silent: bool = False
     spare: bool = False
+    mtu: int = 0
+    fits: bool | None = None

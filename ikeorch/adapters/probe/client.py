@@ -47,7 +47,7 @@ class ProbeClient:
 
     def set_targets(self, targets: Mapping[TunnelId, ProbeTarget]) -> None:
         """Have exactly these probed."""
-        changed = targets != self._targets or _spared(targets) != _spared(self._targets or {})
+        changed = targets != self._targets or _wishes(targets) != _wishes(self._targets or {})
         self._targets = dict(targets)  # also what does not make another target: whoever connects next hears it
         if changed:
             self._send_targets()
@@ -102,8 +102,9 @@ class ProbeClient:
             self._writer.write(encode_targets(self._targets))
 
 
-def _spared(targets: Mapping[TunnelId, ProbeTarget]) -> frozenset[TunnelId]:
-    return frozenset(tunnel for tunnel, target in targets.items() if target.spare)
+def _wishes(targets: Mapping[TunnelId, ProbeTarget]) -> dict[TunnelId, tuple[bool, int]]:
+    """What may change without a target being another one."""
+    return {tunnel: (target.spare, target.mtu) for tunnel, target in targets.items()}
 
 
 def _reason(error: Exception) -> str:
@@ -121,6 +122,6 @@ def _ignore() -> None:
 def _judgements(states: Mapping[TunnelId, ProbeState]) -> dict[TunnelId, tuple[object, ...]]:
     """What the loop acts on; round-trip times and counters are for people."""
     return {
-        tunnel: (state.verdict, state.mispaired, state.reflector_silent, state.spare)
+        tunnel: (state.verdict, state.mispaired, state.reflector_silent, state.spare, state.mtu, state.fits)
         for tunnel, state in states.items()
     }

@@ -18,6 +18,8 @@ from ikeorch.core.ids import TunnelId
 from ikeorch.core.units import Seconds
 
 FORMAT_VERSION = 1
+MIN_MTU = 576
+"""Bytes; every IPv4 host takes packets of this size (RFC 791), and a probe with its names fits."""
 MAX_LINE = 4 * 1024 * 1024
 """Bytes; ten times what a thousand tunnels need."""
 
@@ -42,6 +44,7 @@ def encode_targets(targets: Mapping[TunnelId, ProbeTarget]) -> bytes:
             "peer": [target.peer.gateway, target.peer.index],
             "spare": target.spare,
             "proven": target.proven,
+            "mtu": target.mtu,
         }
         for tunnel, target in targets.items()
     ]
@@ -64,6 +67,7 @@ def decode_targets(line: bytes) -> dict[TunnelId, ProbeTarget]:
                 peer=_sender(entry["peer"]),
                 spare=entry["spare"] is True,
                 proven=entry["proven"] is True,
+                mtu=_mtu(entry.get("mtu", 0)),
             )
             for entry in _message(line)["targets"]
         }
@@ -83,6 +87,8 @@ def encode_states(states: Mapping[TunnelId, ProbeState], *, whole: bool) -> byte
             "mispaired": state.mispaired,
             "reflector_silent": state.reflector_silent,
             "spare": state.spare,
+            "mtu": state.mtu,
+            "fits": state.fits,
         }
         for tunnel, state in states.items()
     ]
@@ -106,6 +112,8 @@ def decode_states(line: bytes) -> tuple[dict[TunnelId, ProbeState], bool]:
                 mispaired=_text(entry["mispaired"]),
                 reflector_silent=entry["reflector_silent"] is True,
                 spare=entry["spare"] is True,
+                mtu=_mtu(entry.get("mtu", 0)),
+                fits=entry["fits"] if type(entry.get("fits")) is bool else None,
             )
             for entry in message["states"]
         }
@@ -128,6 +136,12 @@ def _message(line: bytes) -> Any:  # noqa: ANN401 - JSON
 def _text(value: object) -> str:
     if not isinstance(value, str) or len(value) > 64 or not value.isprintable():
         raise ProtocolError(f"{value!r:.80} is no name")
+    return value
+
+
+def _mtu(value: object) -> int:
+    if type(value) is not int or not (value == 0 or MIN_MTU <= value <= 65535):
+        raise ProtocolError(f"{value!r:.80} is no MTU")
     return value
 
 

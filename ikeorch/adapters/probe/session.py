@@ -9,13 +9,13 @@ import os
 import random
 import socket
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import structlog
 
 from ikeorch.adapters.probe import echo, sockets
+from ikeorch.adapters.probe.full_size import FullSizeProbes
 from ikeorch.adapters.probe.stamp import (
     Probe,
     Reply,
@@ -26,17 +26,14 @@ from ikeorch.adapters.probe.stamp import (
     encode_reply,
     ntp_timestamp,
 )
-from ikeorch.core.health import ProbeState
+from ikeorch.core.health import ProbeState, Verdict
 from ikeorch.core.ids import TunnelId
 from ikeorch.core.kernel_state import IPAddress
 from ikeorch.core.liveness import Answer, Liveness
 from ikeorch.core.units import Seconds
 
-BATCH = 64
-"""Packets read from one socket before the others have their turn."""
 SPARE = 0.4
 """Seconds for which the peer's wish holds; it is repeated in every probe."""
-FULL = frozenset({errno.EAGAIN, errno.ENOBUFS})
 
 _log = structlog.get_logger("ikeorch.probe")
 
@@ -53,6 +50,7 @@ class ProbeTarget:
         peer: the peer's name and the index; who must answer.
         spare: ask the peer to send nothing else into it; no other target for that.
         proven: it stands in a group, so an answer with that name has come before; no other target for that.
+        mtu: bytes; packets of this size are probed too, 0 for none; no other target for another one.
     """
 
     interface: str
@@ -62,6 +60,7 @@ class ProbeTarget:
     peer: Sender
     spare: bool = field(default=False, compare=False)
     proven: bool = field(default=False, compare=False)
+    mtu: int = field(default=0, compare=False)
 
 
 class Session:
@@ -90,6 +89,7 @@ class Session:
         self._sender: socket.socket | None = None
         self._reflector: socket.socket | None = None
         self._echo: socket.socket | None = None
+        self._full_size: FullSizeProbes | None = None
         self._if_index = 0
         self._told: tuple[object, ...] = ()
         self._timer = self._loop.call_at(self._liveness.due, self._tick)
@@ -97,7 +97,13 @@ class Session:
     def state(self) -> ProbeState:
         """What is known now."""
         now = time.monotonic()
-        return replace(self._liveness.state(now), spare=now < self._spare_until)
+        full = self._full_size
+        return replace(
+            self._liveness.state(now),
+            spare=now < self._spare_until,
+            mtu=full.mtu if full else 0,
+            fits=full.fits if full else None,
+        )
 
     def close(self) -> None:
         """Stop."""
@@ -111,12 +117,13 @@ class Session:
         number = self._liveness.advance(time.monotonic())
         if number is not None:
             self._send_round(number)
+            self._probe_full_size()
         self._timer = self._loop.call_at(self._liveness.due, self._tick)
         self._tell()
 
     def _tell(self) -> None:
         state = self.state()
-        now = (state.verdict, state.reflector_silent, state.mispaired, state.spare)
+        now = (state.verdict, state.reflector_silent, state.mispaired, state.spare, state.mtu, state.fits)
         if now != self._told:
             self._told = now
             self._on_change(self.tunnel)
@@ -135,9 +142,22 @@ class Session:
             )
             self._sender.send(encode_probe(probe))
         except OSError as error:
-            if error.errno not in FULL:
+            if error.errno not in sockets.FULL:
                 self._close_sockets()
         self._send_echo(number)
+
+    def _probe_full_size(self) -> None:
+        """Only where small ones come back, from the peer's prober."""
+        target = self.target
+        if self._full_size is not None and self._full_size.mtu != target.mtu:
+            self._full_size.close()
+            self._full_size = None
+        if self._full_size is None and target.mtu:
+            self._full_size = FullSizeProbes(
+                target.interface, target.local, target.remote, us=target.us, peer=target.peer, mtu=target.mtu
+            )
+        if self._full_size is not None:
+            self._full_size.send_due(alive=self._liveness.verdict is Verdict.UP and not self._liveness.echoing)
 
     def _send_echo(self, number: int) -> None:
         if not self._liveness.echoing:
@@ -153,7 +173,7 @@ class Session:
         except OSError as error:
             if error.errno == errno.EPERM:
                 _log.error("echo_not_permitted", tunnel=str(self.tunnel), hint="the prober needs CAP_NET_RAW")
-            if error.errno not in FULL:
+            if error.errno not in sockets.FULL:
                 self._close(self._echo)
                 self._echo = None
 
@@ -171,6 +191,8 @@ class Session:
         self._if_index = index
 
     def _close_sockets(self) -> None:
+        if self._full_size is not None:
+            self._full_size.close()
         self._close(self._sender)
         self._sender = None
         self._close(self._reflector)
@@ -185,7 +207,7 @@ class Session:
             opened.close()
 
     def _read_replies(self) -> None:
-        for packet, ancillary, _ in _received(self._sender):
+        for packet, ancillary, _ in sockets.received(self._sender):
             reply = decode_reply(packet) if sockets.hop_limit(ancillary) == sockets.DIRECT else None
             if reply is None or reply.reflector != self.target.peer:
                 continue
@@ -195,7 +217,7 @@ class Session:
         self._tell()
 
     def _read_echoes(self) -> None:
-        for packet, ancillary, _ in _received(self._echo):
+        for packet, ancillary, _ in sockets.received(self._echo):
             sequence = echo.decode_reply(self.target.local.version, packet, self._identifier)
             if sequence is not None:
                 arrived = time.monotonic() - sockets.waited(ancillary)
@@ -210,7 +232,7 @@ class Session:
         reflector = self._reflector
         if reflector is None:
             return
-        for packet, ancillary, address in _received(reflector):
+        for packet, ancillary, address in sockets.received(reflector):
             received = ntp_timestamp(time.time() - sockets.waited(ancillary))
             probe = decode_probe(packet) if sockets.hop_limit(ancillary) == sockets.DIRECT else None
             if probe is None:
@@ -237,14 +259,3 @@ class Session:
         name = f"{sender.gateway[:32]}/{sender.index}"
         self._liveness.misplaced(name, time.monotonic())
         self._tell()
-
-
-def _received(opened: socket.socket | None) -> Iterator[tuple[bytes, list[tuple[int, int, bytes]], Any]]:
-    """What waits in a socket, at most a batch: packet, ancillary data and sender."""
-    for _ in range(BATCH if opened is not None else 0):
-        assert opened is not None
-        try:
-            packet, ancillary, _, address = opened.recvmsg(sockets.RECEIVE_SIZE, sockets.ANCILLARY_SIZE)
-        except OSError:
-            return
-        yield packet, ancillary, address

@@ -6,15 +6,23 @@ What is sent there goes into that tunnel, and what is read there came out of it.
 from __future__ import annotations
 
 import contextlib
+import errno
 import socket
 import struct
 import time
+from collections.abc import Iterator
+from typing import Any
 
 from ikeorch.adapters.probe.echo import reply_type
 from ikeorch.adapters.probe.stamp import PORT
 from ikeorch.core.kernel_state import IPAddress
 
+FULL = frozenset({errno.EAGAIN, errno.ENOBUFS})
+"""A queue is full: as if the packet were lost."""
+BATCH = 64
+"""Packets read from one socket before the others have their turn."""
 RECEIVE_SIZE = 2048
+"""More than what is read of a packet; the padding of a larger one is cut off."""
 ANCILLARY_SIZE = 256
 LONGEST_WAIT = 10.0
 DIRECT = 255
@@ -26,6 +34,10 @@ IP_RECVTTL = 12
 SOL_RAW = 255
 ICMP_FILTER = 1
 ICMPV6_FILTER = 1
+IP_MTU_DISCOVER = 10
+IPV6_MTU_DISCOVER = 23
+PMTUDISC_PROBE = 3
+"""linux/in.h, linux/in6.h: never fragment, and send what the device takes, whatever was learned of the path."""
 """linux/icmp.h, linux/icmpv6.h: which types a raw socket does not (version 4) or does (version 6) want to see."""
 _TIMESPEC = struct.Struct("=q q")
 
@@ -104,6 +116,25 @@ def _show_hop_limit(opened: socket.socket, family: int) -> None:
     else:
         opened.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_UNICAST_HOPS, DIRECT)
         opened.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_RECVHOPLIMIT, 1)
+
+
+def forbid_fragments(opened: socket.socket) -> None:
+    """Have each packet arrive as it is or not at all."""
+    if opened.family == socket.AF_INET:
+        opened.setsockopt(socket.IPPROTO_IP, IP_MTU_DISCOVER, PMTUDISC_PROBE)
+    else:
+        opened.setsockopt(socket.IPPROTO_IPV6, IPV6_MTU_DISCOVER, PMTUDISC_PROBE)
+
+
+def received(opened: socket.socket | None) -> Iterator[tuple[bytes, list[tuple[int, int, bytes]], Any]]:
+    """What waits in a socket, at most a batch: packet, ancillary data and sender."""
+    for _ in range(BATCH if opened is not None else 0):
+        assert opened is not None
+        try:
+            packet, ancillary, _, address = opened.recvmsg(RECEIVE_SIZE, ANCILLARY_SIZE)
+        except OSError:
+            return
+        yield packet, ancillary, address
 
 
 def waited(ancillary: list[tuple[int, int, bytes]]) -> float:

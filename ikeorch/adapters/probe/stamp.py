@@ -17,6 +17,8 @@ NTP_EPOCH = 2_208_988_800
 """Seconds from 1900 to 1970 (RFC 5905 section 6)."""
 NAME_TLV = 252
 """First type of the private-use range (RFC 8972 section 5.1)."""
+PADDING_TLV = 1
+"""Extra Padding (RFC 8972 section 4.1)."""
 SPARE_TLV = 253
 """In a probe: send nothing else into this tunnel for a moment, its SAs are about to be replaced. Without a value."""
 UNRECOGNIZED = 0x80
@@ -93,11 +95,20 @@ def ntp_timestamp(unix_seconds: float) -> int:
     return int((unix_seconds + NTP_EPOCH) * 2**32) & 0xFFFF_FFFF_FFFF_FFFF
 
 
-def encode_probe(probe: Probe) -> bytes:
-    """A session sender's packet, `PACKET_LENGTH` bytes, four more with a wish."""
+def encode_probe(probe: Probe, *, length: int = 0) -> bytes:
+    """A session sender's packet, `PACKET_LENGTH` bytes, four more with a wish; or padded.
+
+    The answer to a padded one stays short: only the way there is tried, the way back has an MTU of its own.
+
+    Args:
+        probe: what it says.
+        length: bytes to pad it to, at least four more than it has; 0 for no padding.
+    """
     base = _SENDER.pack(probe.sequence, probe.timestamp, ERROR_ESTIMATE, 0)
     spare = _TLV.pack(UNRECOGNIZED, SPARE_TLV, 0) if probe.spare else b""
-    return base + _encode_name(probe.sender, UNRECOGNIZED) + spare
+    packet = base + _encode_name(probe.sender, UNRECOGNIZED) + spare
+    rest = length - len(packet) - _TLV.size
+    return packet + _TLV.pack(UNRECOGNIZED, PADDING_TLV, rest) + bytes(rest) if rest >= 0 else packet
 
 
 def encode_reply(reply: Reply, *, ttl: int) -> bytes:

@@ -6,6 +6,7 @@ import asyncio
 import gc
 import os
 import socket
+import time
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from ipaddress import ip_address
@@ -16,6 +17,7 @@ import pytest
 from ikeorch.adapters.probe.prober import Prober
 from ikeorch.adapters.probe.session import ProbeTarget
 from ikeorch.adapters.probe.stamp import PORT, Probe, Sender, encode_probe
+from ikeorch.core.full_size import FullSize
 from ikeorch.core.health import Verdict
 from ikeorch.core.ids import TunnelId
 from ikeorch.core.units import Seconds
@@ -168,3 +170,42 @@ async def test_the_wish_to_be_spared_reaches_the_other_end_and_ends(prober: tupl
             break
     assert not running.states()[TUNNEL].spare
     assert running.states()[TUNNEL].verdict is Verdict.UP
+
+
+@pytest.mark.parametrize("target", [LOOP, LOOP6], ids=["IPv4", "IPv6"])
+async def test_packets_of_the_mtus_size_are_tried_too(
+    prober: tuple[Prober, list[TunnelId]], target: ProbeTarget
+) -> None:
+    """One answer says that they fit; another size is another question."""
+    running, changed = prober
+
+    async def judged(mtu: int) -> bool | None:
+        running.set_targets({TUNNEL: replace(target, mtu=mtu)})
+        for _ in range(300):
+            await asyncio.sleep(0.01)
+            state = running.states()[TUNNEL]
+            if state.mtu == mtu and state.fits is not None:
+                break
+        return running.states()[TUNNEL].fits
+
+    assert await judged(1400) is True
+    assert await judged(9000) is True
+    assert TUNNEL in changed
+
+
+async def test_a_size_that_never_arrives_does_not_fit(prober: tuple[Prober, list[TunnelId]]) -> None:
+    """Small ones are answered meanwhile: the verdict stays."""
+    running, _ = prober
+    running.set_targets({TUNNEL: replace(LOOP, mtu=1400)})
+    await rounds(running, 3)
+    full = running._sessions[TUNNEL]._full_size
+    assert full is not None
+    full._read = lambda: None  # type: ignore[method-assign]
+    full.close()
+    full._check = FullSize(1400, time.monotonic())
+    for _ in range(400):
+        await asyncio.sleep(0.01)
+        if running.states()[TUNNEL].fits is not None:
+            break
+    state = running.states()[TUNNEL]
+    assert (state.verdict, state.fits) == (Verdict.UP, False)
