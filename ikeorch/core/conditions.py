@@ -30,6 +30,8 @@ class Code(Enum):
     CERTIFICATE_LACKS_NAME = "certificate-lacks-name"
     CERTIFICATE_EXPIRES = "certificate-expires"
     RENEWAL_PENDING = "renewal-pending"
+    CHANGE_UNPROVEN = "change-unproven"
+    CHANGE_UNDONE = "change-undone"
     AWAITING_CONFIRMATION = "awaiting-confirmation"
     RESTART_NEEDED = "restart-needed"
     UPLINK_MISSING = "uplink-missing"
@@ -39,6 +41,7 @@ class Code(Enum):
     TUNNEL_RECOVERING = "tunnel-recovering"
     TUNNEL_MISPAIRED = "tunnel-mispaired"
     TUNNEL_ORPHANED = "tunnel-orphaned"
+    MTU_TOO_LARGE = "mtu-too-large"
     SITE_DARK = "site-dark"
     REFLECTOR_SILENT = "reflector-silent"
     EXABGP_UNREACHABLE = "exabgp-unreachable"
@@ -65,6 +68,11 @@ _REGISTRY: dict[Code, tuple[Severity, str]] = {
         Severity.WARNING,
         "change the peer too, it is tried again by itself; or take the change back: ikeorch rollback",
     ),
+    Code.CHANGE_UNPROVEN: (Severity.ERROR, "correct the configuration, or take the change back: ikeorch rollback"),
+    Code.CHANGE_UNDONE: (
+        Severity.WARNING,
+        "correct it and apply it again: `ikeorch history` shows why it was undone, `ikeorch history N` its text",
+    ),
     Code.AWAITING_CONFIRMATION: (Severity.WARNING, "keep it: ikeorch confirm; or go back now: ikeorch rollback"),
     Code.RESTART_NEEDED: (Severity.WARNING, "systemctl restart ikeorchd; no packet is lost"),
     Code.UPLINK_MISSING: (Severity.ERROR, "check the cable, or gateway.uplinks[].interface"),
@@ -79,6 +87,10 @@ _REGISTRY: dict[Code, tuple[Severity, str]] = {
     Code.TUNNEL_ORPHANED: (
         Severity.WARNING,
         "it forwards until its SAs expire; the end that initiates replaces them when it notices (dpd_delay)",
+    ),
+    Code.MTU_TOO_LARGE: (
+        Severity.ERROR,
+        "set peers[].tunnels.mtu lower at both ends, or ask the provider why its path takes less",
     ),
     Code.SITE_DARK: (Severity.ERROR, "check its gateways, then the providers; it heals by itself"),
     Code.REFLECTOR_SILENT: (Severity.WARNING, "start the peer's prober: systemctl start ikeorch-probe, on the peer"),

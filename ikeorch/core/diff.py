@@ -104,7 +104,7 @@ def _diff_kernel(desired: Desired, kernel: KernelState) -> Iterable[Action]:
             symbol=Symbol.ADD if found is None else Symbol.CHANGE,
             reason="missing" if found is None else f"differs: {_difference(found, wanted)}",
             tunnel=_owner(wanted, owners),
-            impact=_kernel_impact(found, wanted),
+            impact=_kernel_impact(found, wanted, alone=_alone(wanted, desired)),
         )
     for key, found in kernel.objects.items():
         if key in desired.kernel or isinstance(found, Sysctl | Guard):
@@ -156,12 +156,20 @@ def _ensure_step(wanted: KernelObject) -> Step:
     return _ENSURE_STEP[type(wanted)]
 
 
-def _kernel_impact(found: KernelObject | None, wanted: KernelObject) -> Impact:
-    """An XFRM interface cannot change its if_id or underlay: it is made anew, and its tunnel is out meanwhile."""
-    if isinstance(wanted, XfrmInterface) and isinstance(found, XfrmInterface):
-        same = found.if_id == wanted.if_id and found.underlay == wanted.underlay
-        return Impact.NONE if same else Impact.OUTAGE
-    return Impact.NONE
+def _alone(wanted: KernelObject, desired: Desired) -> bool:
+    """Whether it is the interface of the only tunnel of its bundle."""
+    if not isinstance(wanted, XfrmInterface):
+        return False
+    return sum(tunnel.peer == wanted.tunnel.peer for tunnel in desired.tunnels) == 1
+
+
+def _kernel_impact(found: KernelObject | None, wanted: KernelObject, *, alone: bool) -> Impact:
+    """An XFRM interface cannot change its if_id or underlay: it is made anew, and carries nothing meanwhile."""
+    if not isinstance(wanted, XfrmInterface) or not isinstance(found, XfrmInterface):
+        return Impact.NONE
+    if (found.if_id, found.underlay) == (wanted.if_id, wanted.underlay):
+        return Impact.NONE
+    return Impact.OUTAGE if alone else Impact.REESTABLISH
 
 
 def _difference(found: KernelObject, wanted: KernelObject) -> str:

@@ -111,7 +111,13 @@ def digest(connection: Connection) -> str:
 
 
 def plan_renewals(
-    desired: Desired, charon: CharonState, before: Renewals, *, now: Seconds
+    desired: Desired,
+    charon: CharonState,
+    before: Renewals,
+    *,
+    touched: frozenset[TunnelId] = frozenset(),
+    held: frozenset[TunnelId] = frozenset(),
+    now: Seconds,
 ) -> tuple[tuple[Action, ...], Renewals]:
     """Decide which live IKE_SAs get a successor, and what becomes of those under way.
 
@@ -119,6 +125,9 @@ def plan_renewals(
         desired: what should be.
         charon: this pass's snapshot.
         before: what the last pass returned.
+        touched: tunnels that are kept free of traffic for another change (`ikeorch.core.waves`); they count as under
+            way, and may get a successor at once.
+        held: tunnels that must not get one now.
         now: monotonic seconds.
 
     Returns:
@@ -134,7 +143,7 @@ def plan_renewals(
         sas = by_connection.get(tunnel.connection, [])
         done, standings[tunnel] = _tend(tunnel, sas, before.standings.get(tunnel, Standing()), wanted, now)
         actions.extend(done)
-    for tunnel in _next(desired, charon, by_connection, standings, now):
+    for tunnel in _next(desired, charon, by_connection, standings, touched=touched, held=held, now=now):
         announced = standings[tunnel].announced
         if announced is None or now < announced + LEAD:
             standings[tunnel] = replace(standings[tunnel], announced=now if announced is None else announced)
@@ -209,6 +218,9 @@ def _next(
     charon: CharonState,
     by_connection: Mapping[str, list[IkeSa]],
     standings: Mapping[TunnelId, Standing],
+    *,
+    touched: frozenset[TunnelId],
+    held: frozenset[TunnelId],
     now: Seconds,
 ) -> list[TunnelId]:
     """Whose successor is begun now: ours to initiate, loaded, within its bundle's half, and nobody's failure first."""
@@ -218,7 +230,7 @@ def _next(
     for tunnel in desired.tunnels:
         bundles.setdefault(tunnel.peer, []).append(tunnel)
     for members in bundles.values():
-        under_way = sum(standings[tunnel].renewal is not None for tunnel in members)
+        under_way = sum(standings[tunnel].renewal is not None or tunnel in touched for tunnel in members)
         room = max(1, len(members) // 2) - under_way
         # whoever was announced goes first
         members.sort(key=lambda tunnel: (standings[tunnel].announced is None, tunnel))
@@ -232,10 +244,11 @@ def _next(
                 and desired.tunnels[tunnel].initiator
                 and charon.loaded.get(tunnel.connection) == connection
                 and any(sa.live and sa.forwards for sa in by_connection.get(tunnel.connection, ()))
+                and tunnel not in held
             )
-            if due and room > 0:
+            if due and (room > 0 or tunnel in touched):
                 chosen.append(tunnel)
-                room -= 1
+                room -= tunnel not in touched
     return chosen
 
 

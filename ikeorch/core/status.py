@@ -13,10 +13,10 @@ from ikeorch.core.desired import CredentialBundle, Desired, TunnelPlan
 from ikeorch.core.establish import CONFIRM_GONE, Memory
 from ikeorch.core.health import ProbeState, Verdict
 from ikeorch.core.ids import TunnelId
-from ikeorch.core.kernel_state import XfrmInterface
 from ikeorch.core.renew import Renewals
 from ikeorch.core.spec import WhenUnreachable
 from ikeorch.core.units import Seconds
+from ikeorch.core.waves import Waves
 
 EXPIRY_WARNING_DAYS = 10
 """A third of the life of a certificate (D9)."""
@@ -50,6 +50,7 @@ class TunnelStatus:
         weight: in its group, 0 outside.
         reflector_silent: only the peer's kernel answers.
         mispaired: packets of another tunnel come out of it.
+        too_large: packets as large as its MTU do not come through, smaller ones do.
     """
 
     plan: TunnelPlan
@@ -61,6 +62,7 @@ class TunnelStatus:
     weight: int
     reflector_silent: bool = False
     mispaired: bool = False
+    too_large: bool = False
 
 
 def describe_tunnels(
@@ -88,6 +90,7 @@ def _describe(
         weight=weight,
         reflector_silent=probe.reflector_silent if probe else False,
         mispaired=bool(probe and probe.mispaired),
+        too_large=bool(probe and probe.fits is False),
     )
 
 
@@ -143,6 +146,7 @@ def find_conditions(
     *,
     memory: Memory,
     renewals: Renewals,
+    waves: Waves,
     now: Seconds,
 ) -> list[Condition]:
     """Everything that is wrong with the tunnels and what they need, as seen in one pass at `now` (monotonic)."""
@@ -164,11 +168,17 @@ def find_conditions(
             tries = f" after {attempt.failures} attempts" if attempt and attempt.failures else ""
             message = f"{status.reason}{tries}"
             found.append(Condition(code=Code.TUNNEL_PENDING, subject=str(tunnel), message=message))
+        if status.too_large and tunnel not in waves.touches:
+            message = f"packets of {status.plan.mtu} bytes do not come through, smaller ones do"
+            found.append(Condition(code=Code.MTU_TOO_LARGE, subject=str(tunnel), message=message))
     for peer, members in bundles.items():
         found.extend(_reflector_conditions(peer, members))
     for tunnel, failures in renewals.refused().items():
         message = f"its IKE_SA carries on with the old configuration; the new one came to nothing {failures} times"
         found.append(Condition(code=Code.RENEWAL_PENDING, subject=str(tunnel), message=message))
+    for tunnel, problem in waves.unproven().items():
+        message = f"it was changed and is not proven: {problem}; it stays out of its group, no other tunnel is touched"
+        found.append(Condition(code=Code.CHANGE_UNPROVEN, subject=str(tunnel), message=message))
     found.extend(_fabric_conditions(desired, actual))
     for site in sorted(set(desired.held.values())):
         dark = ", ".join(str(prefix) for prefix, its_site in desired.held.items() if its_site == site)
@@ -239,12 +249,3 @@ def _is_orphaned(status: TunnelStatus, actual: Actual, memory: Memory, now: Seco
         return False
     since = attempt.responder_since if attempt.missing_since is None else attempt.missing_since
     return since is not None and now - since >= CONFIRM_GONE
-
-
-def interfaces_present(actual: Actual) -> frozenset[TunnelId]:
-    """Tunnels whose XFRM interface exists."""
-    if actual.kernel is None:
-        return frozenset()
-    return frozenset(
-        entry.tunnel for entry in actual.kernel.objects.values() if isinstance(entry, XfrmInterface) and entry.up
-    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ikeorch.core.actual import Actual
@@ -12,6 +13,7 @@ from ikeorch.core.plan import Action
 from ikeorch.core.spec import GatewaySpec
 from ikeorch.core.status import TunnelStatus
 from ikeorch.core.units import Seconds
+from ikeorch.core.waves import Waves
 from ikeorch.daemon.execute import Failure
 
 
@@ -30,6 +32,8 @@ class PassResult:
         tunnels: every tunnel's status.
         conditions: everything that is wrong.
         renewing: tunnels whose IKE_SA still has an older configuration.
+        waves: tunnels that are being changed or taken down.
+        refused: tunnels whose successors came to nothing, and how many did.
     """
 
     number: int
@@ -42,3 +46,10 @@ class PassResult:
     tunnels: tuple[TunnelStatus, ...]
     conditions: tuple[Condition, ...]
     renewing: frozenset[TunnelId]
+    waves: Waves
+    refused: Mapping[TunnelId, int]
+
+    @property
+    def changing(self) -> frozenset[TunnelId]:
+        """Tunnels that are not as configured yet, or not proven to be."""
+        return self.renewing | self.waves.open()

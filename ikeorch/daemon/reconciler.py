@@ -13,8 +13,6 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from ikeorch.adapters.probe.session import ProbeTarget
-from ikeorch.adapters.probe.stamp import Sender
 from ikeorch.core.actual import Actual
 from ikeorch.core.allocate import Allocations
 from ikeorch.core.conditions import Code, Condition, carry_over
@@ -31,9 +29,9 @@ from ikeorch.core.status import (
     describe_tunnels,
     find_conditions,
     find_expiry,
-    interfaces_present,
 )
 from ikeorch.core.units import Seconds
+from ikeorch.core.waves import Waves, hold_back, next_turn, plan_waves
 from ikeorch.daemon.credentials import LoadedCredentials, load_credentials
 from ikeorch.daemon.execute import Executor, Failure
 from ikeorch.daemon.failover import Failover
@@ -41,6 +39,7 @@ from ikeorch.daemon.journal import log_actions, log_conditions, log_pass
 from ikeorch.daemon.numbers import Numbers
 from ikeorch.daemon.pass_result import PassResult
 from ikeorch.daemon.ports import CharonPort, FabricPort, KernelPort, ProbePort
+from ikeorch.daemon.targets import probe_targets
 from ikeorch.errors import IkeorchError
 from ikeorch.store.database import Store
 from ikeorch.store.made_with import MadeWith
@@ -116,6 +115,7 @@ class Reconciler:
         self._wake = _Wake()
         self._verdicts: dict[TunnelId, Verdict] = {}
         self._memory = Memory()
+        self._waves = Waves()
         self._made_with = MadeWith(store)
         self._renewals = self._made_with.load()
         self._passes = 0
@@ -179,7 +179,7 @@ class Reconciler:
             result = await self.run_pass(reasons)
             took = time.monotonic() - began
             now = Seconds(time.monotonic())
-            timers = (next_wake(self._memory, now), next_renewal(self._renewals, now))
+            timers = (next_wake(self._memory, now), next_renewal(self._renewals, now), next_turn(self._waves, now))
             timer = min((due for due in timers if due is not None), default=None)
             if result.failures or self._numbers.problem:
                 timer = Seconds(min(timer or now + FAILURE_RETRY, now + FAILURE_RETRY))
@@ -223,8 +223,9 @@ class Reconciler:
             self.wake("probes")
 
     def _read_verdicts(self) -> dict[TunnelId, Verdict]:
+        ours = self._waves.spared()
         return {
-            tunnel: Verdict.SPARED if state.spare and state.verdict is Verdict.UP else state.verdict
+            tunnel: Verdict.SPARED if state.verdict is Verdict.UP and (state.spare or tunnel in ours) else state.verdict
             for tunnel, state in self._prober.states().items()
         }
 
@@ -253,7 +254,11 @@ class Reconciler:
         self._verdicts = self._read_verdicts()
         outdated = self._failover.begin_pass()
         desired = self._compute(spec, allocations, actual, credentials)
-        planned, self._memory, self._renewals = self._plan(desired, actual, now)
+        spared = self._waves.spared()
+        planned, self._memory, self._renewals, self._waves = self._plan(desired, actual, now)
+        planned = hold_back(planned, self._waves, actual)
+        if self._waves.spared() != spared:
+            self.wake("tunnels spared")
         self._made_with.keep(self._renewals)
         done, failures = await self._executor.run(
             planned,
@@ -264,9 +269,14 @@ class Reconciler:
         if actual.kernel is not None:
             resilient = actual.kernel.resilient
             self._failover.end_pass(spec, allocations, desired, resilient=resilient, outdated=outdated())
-            self._aim_prober(spec, desired, interfaces_present(actual))
+            spared = self._renewals.spared()
+            self._prober.set_targets(probe_targets(spec, desired, actual, spared=spared, waves=self._waves))
         tunnels = describe_tunnels(desired, actual, self._prober.states(), self._verdicts)
-        found.extend(find_conditions(desired, actual, tunnels, memory=self._memory, renewals=self._renewals, now=now))
+        found.extend(
+            find_conditions(
+                desired, actual, tunnels, memory=self._memory, renewals=self._renewals, waves=self._waves, now=now
+            )
+        )
         found.extend(_failed(failure) for failure in failures)
         result = await self._record(
             spec=spec,
@@ -296,15 +306,26 @@ class Reconciler:
         allocations = self._numbers.preview(spec)
         actual = await self._snapshot(spec, allocations, found)
         desired = self._compute(spec, allocations, actual, credentials)
-        planned, _, _ = self._plan(desired, actual, Seconds(time.monotonic()))
+        planned, _, _, _ = self._plan(desired, actual, Seconds(time.monotonic()))
         return planned, tuple(found)
 
-    def _plan(self, desired: Desired, actual: Actual, now: Seconds) -> tuple[tuple[Action, ...], Memory, Renewals]:
-        """All actions in order, and what the next pass must remember."""
+    def _plan(
+        self, desired: Desired, actual: Actual, now: Seconds
+    ) -> tuple[tuple[Action, ...], Memory, Renewals, Waves]:
+        """All actions in order, also those that must wait, and what the next pass must remember."""
         planned = diff_states(desired, actual)
+        renewing = self._renewals.spared()
+        waves = plan_waves(desired, actual, self._waves, self._prober.states(), renewing=renewing, now=now)
         if actual.charon is None:
-            return planned, self._memory, self._renewals
-        renew_actions, renewals = plan_renewals(desired, actual.charon, self._renewals, now=now)
+            return planned, self._memory, self._renewals, waves
+        renew_actions, renewals = plan_renewals(
+            desired,
+            actual.charon,
+            self._renewals,
+            touched=waves.spared(),
+            held=waves.no_renewal(desired.tunnels),
+            now=now,
+        )
         sa_actions, memory = plan_sas(
             desired,
             actual.charon,
@@ -315,7 +336,7 @@ class Reconciler:
             jitter=self._random.random(),
         )
         actions = (*planned, *sa_actions, *renew_actions)
-        return tuple(sorted(actions, key=lambda action: action.step)), memory, renewals
+        return tuple(sorted(actions, key=lambda action: action.step)), memory, renewals, waves
 
     @staticmethod
     def _read_credentials(spec: GatewaySpec, found: list[Condition]) -> LoadedCredentials | None:
@@ -348,23 +369,6 @@ class Reconciler:
         )
         return Actual(kernel=kernel, charon=charon, fabric=self._fabric.state())
 
-    def _aim_prober(self, spec: GatewaySpec, desired: Desired, present: frozenset[TunnelId]) -> None:
-        targets = {}
-        spared = self._renewals.spared()
-        for tunnel, plan in desired.tunnels.items():
-            if tunnel in present:
-                local, remote = plan.inner[0]
-                targets[tunnel] = ProbeTarget(
-                    interface=plan.interface,
-                    local=local,
-                    remote=remote,
-                    us=Sender(spec.name, tunnel.index),
-                    peer=Sender(tunnel.peer, tunnel.index),
-                    spare=tunnel in spared,
-                    proven=desired.weights[tunnel] > 0,
-                )
-        self._prober.set_targets(targets)
-
     async def _record(
         self,
         *,
@@ -391,6 +395,8 @@ class Reconciler:
                 tunnels=tunnels,
                 conditions=carry_over(found, before, now),
                 renewing=outstanding(desired, self._renewals),
+                waves=self._waves,
+                refused=self._renewals.refused(),
             )
             self._finished.notify_all()
         log_conditions(before, self.last.conditions)

@@ -36,8 +36,9 @@ def status_view(result: PassResult) -> Json:
             "version": __version__,
         },
         "charon": {"reachable": charon is not None, "version": charon.version if charon else None},
-        "settled": not result.planned and not result.failures and not result.renewing,
+        "settled": not result.planned and not result.failures and not result.changing,
         "renewing": sorted(str(tunnel) for tunnel in result.renewing),
+        "changing": sorted(str(tunnel) for tunnel in result.changing),
         "tunnels": [tunnel_view(tunnel) for tunnel in result.tunnels],
         "peers": [
             {

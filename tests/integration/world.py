@@ -36,17 +36,25 @@ from tests.fakes.fake_kernel import FakeKernel
 
 @dataclass
 class FakeProber:
-    """Says what it is told: all tunnels that have a target are up, or not known, but for the ones that are down."""
+    """Says what it is told: all tunnels that have a target are up, or not known, but for the ones that are down.
+
+    Packets up to `largest` bytes come through.
+    """
 
     answering: bool = False
     problem: str = ""
     down: set[int] = field(default_factory=set)
+    largest: int = 9000
     targets: dict[TunnelId, ProbeTarget] = field(default_factory=dict)
 
     def states(self) -> dict[TunnelId, ProbeState]:
         if self.problem:
             return {}
-        return {tunnel: ProbeState(verdict=self._verdict(tunnel), sent=1, received=1) for tunnel in self.targets}
+        return {tunnel: self._state(tunnel, target.mtu) for tunnel, target in self.targets.items()}
+
+    def _state(self, tunnel: TunnelId, mtu: int) -> ProbeState:
+        fits = mtu <= self.largest if mtu and self._verdict(tunnel) is Verdict.UP else None
+        return ProbeState(verdict=self._verdict(tunnel), sent=1, received=1, mtu=mtu, fits=fits)
 
     def _verdict(self, tunnel: TunnelId) -> Verdict:
         if tunnel.index in self.down:
