@@ -11,7 +11,10 @@ import click
 from ikeorch.cli.client import Client, Json
 from ikeorch.cli.options import ANY_PATH, output_option, print_json, print_rows, socket_option
 from ikeorch.cli.waiting import DURATION, REPEAT_PROGRESS
-from ikeorch.errors import ExitCode, PendingError, UsageError
+from ikeorch.errors import ExitCode, IkeorchError, PendingError, UsageError
+
+POLL = 0.5
+"""Seconds between two looks at a change's trial."""
 
 
 @click.command()
@@ -22,19 +25,36 @@ from ikeorch.errors import ExitCode, PendingError, UsageError
     metavar="TIME",
     help="Go back by itself unless `ikeorch confirm` comes within this time, such as 10m.",
 )
+@click.option(
+    "--wait-for-peer",
+    type=DURATION,
+    metavar="TIME",
+    help="How long what the peer does not take, or does not answer, is tried before the change is undone.  [default: "
+    "10m; at once for a tunnel that stops carrying packets of its full size]",
+)
 @click.option("--timeout", type=DURATION, default="60s", show_default=True, help="How long to wait until it is done.")
 @click.option("--no-wait", is_flag=True, help="Do not wait until it is done.")
 @output_option
 @socket_option
 def apply(
-    client: Client, plan_file: Path | None, confirm_within: float | None, timeout: float, output: str, *, no_wait: bool
+    client: Client,
+    plan_file: Path | None,
+    output: str,
+    *,
+    confirm_within: float | None,
+    wait_for_peer: float | None,
+    timeout: float,
+    no_wait: bool,
 ) -> int:
-    """Put the configuration file in force, and wait until everything is as it says.
+    """Put the configuration file in force, and wait until packets have proven it.
+
+    Half of a bundle is changed at a time. When packets do not come through what was changed, or the peer does not
+    take it in time, file and gateway become what they were before and it exits 1; `ikeorch history` keeps the change.
 
     With PLAN_FILE (of `ikeorch plan --out`) only if file and world are still those of that plan. Exits 75 when it is
-    not done within the time-out: the daemon goes on with it.
+    not done within the time-out, or waits for the peer: the daemon goes on with it.
     """
-    body: Json = {"confirm_within": confirm_within}
+    body: Json = {"confirm_within": confirm_within, "wait_for_peer": wait_for_peer}
     if plan_file is not None:
         body |= _read_plan(plan_file)
     answer = client.request("POST", "/v1/apply", body)
@@ -63,30 +83,43 @@ def _read_plan(path: Path) -> Json:
 
 
 def _wait(client: Client, answer: Json, timeout: float) -> None:
-    """Until a later pass finds nothing to do and the tunnels that carried before, and still exist, carry again."""
+    """Until packets have proven it: the trial of its revision is over, and a later pass finds nothing to do."""
     began = time.monotonic()
     number, said = answer["pass"], 0.0
     while True:
         left = timeout - (time.monotonic() - began)
-        view = client.get(f"/v1/status?after={number}&wait={max(0.0, min(left, REPEAT_PROGRESS)):.3f}")
-        states = {tunnel["tunnel"]: tunnel["state"] for tunnel in view["tunnels"]}
-        missing = [name for name in answer["carried"] if states.get(name, "carrying") != "carrying"]
-        if view["pass"] > number and view["settled"] and not missing:
-            click.echo(f"done after {time.monotonic() - began:.1f} s", err=True)
-            return
+        view = client.get(f"/v1/status?after={number}&wait={max(0.0, min(left, POLL)):.3f}")
+        on_trial = answer["revision"] is not None and view["on_trial"] == answer["revision"]
+        if view["pass"] > number and not on_trial:
+            _require_kept(client, answer["revision"])
+            if view["settled"]:
+                click.echo(f"done after {time.monotonic() - began:.1f} s", err=True)
+                return
         if time.monotonic() - said >= REPEAT_PROGRESS:
             said = time.monotonic()
-            waits = "the daemon is at work"
-            if missing:
-                waits = f"{len(missing)} tunnels do not carry yet"
-            elif view["renewing"]:
-                waits = f"{len(view['renewing'])} tunnels still have their old IKE_SA"
-            click.echo(f"{waits} ({said - began:.0f} s)", err=True)
+            click.echo(f"{_describe_wait(view)} ({said - began:.0f} s)", err=True)
         if left <= 0:
             wrong = "; ".join(condition["message"] for condition in view["conditions"][:4]) or "it is still at work"
             hint = "the daemon goes on: ikeorch status; or go back: ikeorch rollback"
             raise PendingError(f"not done after {timeout:.0f} s ({wrong})", hint=hint)
-        number = max(number, view["pass"] if not view["settled"] else number)
+
+
+def _describe_wait(view: Json) -> str:
+    if view["renewing"]:
+        return f"{len(view['renewing'])} tunnels still have their old IKE_SA"
+    if view["changing"]:
+        return f"{len(view['changing'])} tunnels are being changed, or wait for their turn"
+    return "the daemon is at work"
+
+
+def _require_kept(client: Client, number: int | None) -> None:
+    """Say why a revision was undone, if it was."""
+    if number is None:
+        return
+    revision = client.get(f"/v1/history/{number}")
+    if revision["outcome"] == "rolled back":
+        hint = f"file and gateway are as before; the change is kept: ikeorch history {number}"
+        raise IkeorchError(f"undone: {revision['reason']}", hint=hint)
 
 
 @click.command()
@@ -117,10 +150,14 @@ def rollback(client: Client, revision: int | None, output: str) -> int:
 
 
 @click.command()
+@click.argument("revision", required=False, type=click.IntRange(1))
 @output_option
 @socket_option
-def history(client: Client, output: str) -> int:
-    """Show every revision: when, who, by which command, and what became of it."""
+def history(client: Client, revision: int | None, output: str) -> int:
+    """Show every revision: when, who, by which command, and what became of it; or the files of REVISION."""
+    if revision is not None:
+        _show_revision(client.get(f"/v1/history/{revision}"), output)
+        return ExitCode.OK
     view = client.get("/v1/history")
     if output == "json":
         print_json(view)
@@ -140,3 +177,13 @@ def history(client: Client, output: str) -> int:
     if view["confirm_within"] is not None and output == "table":
         click.echo(f"the newest goes again in {view['confirm_within']:.0f} s unless you confirm it: ikeorch confirm")
     return ExitCode.OK
+
+
+def _show_revision(view: Json, output: str) -> None:
+    if output == "json":
+        print_json(view)
+        return
+    for file in view["files"]:
+        if output == "table":
+            click.echo(f"# revision {view['revision']}, {view['outcome']}: {file['name']}")
+        click.echo(file["text"], nl=not file["text"].endswith("\n"))

@@ -13,7 +13,7 @@ from dataclasses import replace
 from ikeorch.config.document import parse_document
 from ikeorch.config.edit import add_peer
 from ikeorch.config.sources import Source
-from ikeorch.errors import UsageError
+from ikeorch.errors import ConfigError, UsageError
 
 Sources = tuple[Source, ...]
 
@@ -27,14 +27,17 @@ def unpack_sources(text: str) -> Sources:
     """Read `pack_sources`.
 
     Raises:
-        ValueError: it is something else.
+        ConfigError: it is something else.
     """
-    entries = json.loads(text)
+    try:
+        entries = json.loads(text)
+    except (ValueError, RecursionError):
+        entries = None
     if not isinstance(entries, list) or not all(
         isinstance(entry, list) and len(entry) == 2 and all(isinstance(part, str) for part in entry)
         for entry in entries
     ):
-        raise ValueError("these are no files of a configuration")
+        raise ConfigError("the revision in the database is damaged", hint="take another one: ikeorch history")
     return tuple(Source(name, content) for name, content in entries)
 
 

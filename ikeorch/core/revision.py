@@ -42,22 +42,18 @@ class Revision:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Confirmation:
-    """A revision that goes again unless somebody confirms it in time.
+class Deadline:
+    """A moment that neither a set clock nor a restart of the daemon moves.
 
     Attributes:
-        revision: its number.
-        previous: number of the revision that comes back.
-        deadline: Unix seconds, for people and for after a reboot.
+        at: Unix seconds, for people and for after a reboot.
         boot: identity of the machine's start.
-        boot_deadline: the same in seconds since that start, sleep included: setting the clock does not move it.
+        boot_at: the same in seconds since that start, sleep included.
     """
 
-    revision: int
-    previous: int
-    deadline: Seconds
+    at: Seconds
     boot: str
-    boot_deadline: Seconds
+    boot_at: Seconds
 
     def left(self, *, now: Seconds, boot: str, boot_now: Seconds) -> Seconds:
         """Seconds until it goes, 0 or less when the time is over.
@@ -67,4 +63,36 @@ class Confirmation:
             boot: identity of this start of the machine.
             boot_now: seconds since it.
         """
-        return Seconds(self.boot_deadline - boot_now if boot == self.boot else self.deadline - now)
+        return Seconds(self.boot_at - boot_now if boot == self.boot else self.at - now)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Confirmation:
+    """A revision that goes again unless somebody confirms it in time.
+
+    Attributes:
+        revision: its number.
+        previous: number of the revision that comes back.
+        deadline: until when.
+    """
+
+    revision: int
+    previous: int
+    deadline: Deadline
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trial:
+    """A revision that goes again unless packets prove it.
+
+    Attributes:
+        revision: its number.
+        previous: number of the revision that comes back: the last one that was proven.
+        deadline: until when the peer may be waited for.
+        patient: somebody said how long to wait, so a tunnel that is not proven waits for the peer too.
+    """
+
+    revision: int
+    previous: int
+    deadline: Deadline
+    patient: bool

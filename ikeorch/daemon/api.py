@@ -25,7 +25,7 @@ from ikeorch.core.units import Seconds
 from ikeorch.daemon.config_file import ConfigFile
 from ikeorch.daemon.history import History, carrying
 from ikeorch.daemon.reconciler import Reconciler
-from ikeorch.daemon.views import FORMAT_VERSION, Json, history_view, plan_view, status_view
+from ikeorch.daemon.views import FORMAT_VERSION, Json, history_view, plan_view, revision_view, status_view
 from ikeorch.errors import ConfigError, ExitCode, IkeorchError, NotPermittedError, UsageError
 
 MAX_BODY = 1024 * 1024
@@ -63,6 +63,7 @@ class Api:
         app.router.add_post("/v1/confirm", self._confirm)
         app.router.add_post("/v1/rollback", self._rollback)
         app.router.add_get("/v1/history", self._show_history)
+        app.router.add_get("/v1/history/{revision}", self._show_revision)
         app.router.add_post("/v1/peers", self._add_peer)
         app.router.add_delete("/v1/peers/{peer}", self._remove_peer)
         app.router.add_put("/v1/peers/{peer}/tunnels", self._set_tunnels)
@@ -93,7 +94,7 @@ class Api:
         result = await self._reconciler.wait_for_pass(int(after), Seconds(wait))
         if result is None:
             raise IkeorchError("the daemon has not finished its first pass", hint="try again in a moment")
-        return web.json_response(status_view(result))
+        return web.json_response({**status_view(result), "on_trial": self._history.on_trial()})
 
     async def _plan(self, _: web.Request) -> web.Response:
         """What `apply` would do: the file as it is now, against the world as it is now."""
@@ -114,51 +115,63 @@ class Api:
 
     async def _reload(self, request: web.Request) -> web.Response:
         _require_operator(request)
-        loaded = await self.reload("reload by API", uid=_user_id(request))
+        loaded, _ = await self.reload("reload by API", uid=_user_id(request))
         return web.json_response(self._changed(loaded, changed=True))
 
-    async def reload(self, reason: str, *, uid: int, within: Seconds | None = None) -> LoadedConfig:
+    async def reload(
+        self, reason: str, *, uid: int, within: Seconds | None = None, wait_for_peer: Seconds | None = None
+    ) -> tuple[LoadedConfig, int | None]:
         """Read the file again and put it in force; one that is refused leaves the old one in force.
 
         Args:
             reason: what asked for it.
             uid: who.
             within: seconds in which it must be confirmed, None for a change that stays.
+            wait_for_peer: see `History.record`.
+
+        Returns:
+            The configuration, and the number of its revision, None for one that is in force already.
 
         Raises:
             ConfigError: it is refused.
             UsageError: a change waits to be confirmed.
         """
         self._history.require_settled()
+        number = None
         try:
             if within is not None:
-                self._history.record(await self._config.read(), uid=uid, what=reason, within=within)
+                read = await self._config.read()
+                number = self._history.record(read, uid=uid, what=reason, within=within, wait_for_peer=wait_for_peer)
             loaded = await self._config.reload()
         except ConfigError as error:
             self._reconciler.refuse_config(str(error))
             raise
-        self._history.record(loaded, uid=uid, what=reason)
+        number = self._history.record(loaded, uid=uid, what=reason, wait_for_peer=wait_for_peer) or number
         self._reconciler.wake(reason)
-        return loaded
+        return loaded, number
 
     async def _apply(self, request: web.Request) -> web.Response:
-        """Body: ``confirm_within`` (seconds), and ``config`` and ``actions`` (digests of a plan that was looked at)."""
+        """Put the file in force.
+
+        Body: ``confirm_within`` and ``wait_for_peer`` (seconds), and ``config`` and ``actions`` (digests of a plan
+        that was looked at).
+        """
         _require_operator(request)
         body = await _body(request)
-        within = body.get("confirm_within")
-        if within is not None and (type(within) not in {int, float} or not 1 <= within <= MAX_CONFIRMATION):
-            raise UsageError(f"confirm_within must be a number of seconds from 1 to {MAX_CONFIRMATION}")
+        within, wait_for_peer = _time_of(body, "confirm_within"), _time_of(body, "wait_for_peer")
         if "config" in body:
             planned = await self._planned(await self._config.read())
             if (body["config"], body.get("actions")) != (planned["config_digest"], planned["actions_digest"]):
                 raise IkeorchError("the world moved since the plan was made", hint="make another and look at it")
         before, spec = self._reconciler.last, self._reconciler.spec
         carried = sorted(carrying(before))
-        loaded = await self.reload("apply", uid=_user_id(request), within=None if within is None else Seconds(within))
+        uid = _user_id(request)
+        loaded, number = await self.reload("apply", uid=uid, within=within, wait_for_peer=wait_for_peer)
         waiting = self._history.awaited()
         answer = self._changed(loaded, changed=loaded.spec != spec)
         answer["pass"] = before.number if before else 0
         answer["carried"] = carried
+        answer["revision"] = number
         answer["confirm_within"] = waiting[1] if waiting else None
         return web.json_response(answer)
 
@@ -180,6 +193,12 @@ class Api:
     async def _show_history(self, _: web.Request) -> web.Response:
         waiting = self._history.awaited()
         return web.json_response(history_view(self._history.revisions(), waiting[1] if waiting else None))
+
+    async def _show_revision(self, request: web.Request) -> web.Response:
+        """The files of one revision."""
+        text = request.match_info["revision"]
+        number = int(text) if text.isascii() and text.isdecimal() and len(text) < 10 else 0
+        return web.json_response(revision_view(self._history.revision(number)))
 
     async def _set_tunnels(self, request: web.Request) -> web.Response:
         """Body ``{"count": N}``: the bundle has N tunnels afterwards; ``{"at_least": N}`` never takes one away."""
@@ -273,6 +292,16 @@ async def _body(request: web.Request) -> Json:
     if not isinstance(body, dict):
         raise UsageError("the body must be a JSON object")
     return body
+
+
+def _time_of(body: Json, name: str) -> Seconds | None:
+    """A time of an apply's body."""
+    value = body.get(name)
+    if value is None:
+        return None
+    if type(value) not in {int, float} or not 1 <= value <= MAX_CONFIRMATION:
+        raise UsageError(f"{name} must be a number of seconds from 1 to {MAX_CONFIRMATION}")
+    return Seconds(value)
 
 
 def _number(request: web.Request, name: str, *, default: float, most: float) -> float:

@@ -80,7 +80,8 @@ class ConfigFile:
     async def restore(self, wanted: Sources) -> LoadedConfig:
         """Bring files back and put them in force; what stands there now need not be valid.
 
-        A file that would be included and was not then is moved aside under a hidden name, which no pattern matches.
+        What is replaced is kept under a hidden name, which no pattern matches: it may hold an edit that was never
+        applied. A file that would be included and was not then is moved there.
 
         Args:
             wanted: all files of a configuration, the main one first.
@@ -92,17 +93,29 @@ class ConfigFile:
             main, *included = wanted
             after = await asyncio.to_thread(load_config, main.text, main.name, included)
             for source in (*included, main):
-                await asyncio.to_thread(self._write, Path(source.name), source.text)
+                await asyncio.to_thread(self._replace, Path(source.name), source.text)
             await asyncio.to_thread(self._move_others_aside, wanted)
             self._enforce(after)
             return after
+
+    def _replace(self, path: Path, text: str) -> None:
+        """Write a file and keep the one that was there; what is no text is kept as bytes."""
+        try:
+            before = path.read_bytes() if path.exists() else None
+        except OSError as error:
+            raise ConfigError(f"cannot be read: {error.strerror}", where=str(path)) from None
+        if before == text.encode():
+            return
+        if before is not None:
+            self._write(_aside(path), before.decode(errors="replace"))
+        self._write(path, text)
 
     def _move_others_aside(self, wanted: Sources) -> None:
         known = {Path(source.name) for source in wanted}
         for path in included_paths(wanted[0].text, self.path):
             if path not in known:
                 try:
-                    path.rename(path.with_name(f".{path.name}.before-rollback"))
+                    path.rename(_aside(path))
                 except OSError as error:
                     hint = "take it out of what is included"
                     raise ConfigError(f"cannot be moved aside: {error.strerror}", where=str(path), hint=hint) from None
@@ -135,9 +148,19 @@ class ConfigFile:
                 file.flush()
                 os.fsync(file.fileno())
             temporary.replace(target)
+            folder = os.open(target.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            try:
+                os.fsync(folder)
+            finally:
+                os.close(folder)
         except OSError as error:
             raise ConfigError(
                 f"cannot be written: {error.strerror}", where=str(path), hint="nothing was changed; check the disk"
             ) from None
         finally:
             temporary.unlink(missing_ok=True)
+
+
+def _aside(path: Path) -> Path:
+    """Where a file is kept that a rollback replaces."""
+    return path.with_name(f".{path.name}.before-rollback")

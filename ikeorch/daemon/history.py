@@ -1,27 +1,29 @@
 """What was put in force, by whom, and the way back.
 
-A revision that was put in force "within" some time goes again when nobody confirms it, or when it takes too many
-tunnels with it: the file on disk and the gateway return to the revision before. The time is kept in the database, so a
-daemon that is killed meanwhile goes on with it, and one that finds it over goes back at once.
+Every change is on trial until packets have proven it (`ikeorch.daemon.trial`); one that is refuted, or that takes too
+many tunnels with it, goes again: the file on disk and the gateway return to the last revision that was proven. One that
+was put in force "within" some time also goes again when nobody confirms it. The times are kept in the database, so a
+daemon that is killed meanwhile goes on with them, and one that finds them over goes back at once.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
-from pathlib import Path
 
 import structlog
 
 from ikeorch.config.loader import LoadedConfig
 from ikeorch.config.place import pack_sources, unpack_sources
 from ikeorch.core.conditions import Code, Condition
-from ikeorch.core.revision import Confirmation, Outcome, Revision
+from ikeorch.core.revision import Confirmation, Outcome, Revision, Trial
 from ikeorch.core.status import TunnelState
 from ikeorch.core.units import Seconds
 from ikeorch.daemon.config_file import ConfigFile
+from ikeorch.daemon.deadline import deadline_in, seconds_left
 from ikeorch.daemon.pass_result import PassResult
 from ikeorch.daemon.reconciler import Reconciler
+from ikeorch.daemon.trial import Judgement, Ruling, judge_trial
 from ikeorch.errors import IkeorchError, UsageError
 from ikeorch.store.database import Store, StoreError
 from ikeorch.store.revisions import Revisions
@@ -32,10 +34,13 @@ LOST_SHARE = 0.5
 """More than this share of the tunnels that carried before lost: back at once."""
 LOST_PATIENCE = Seconds(10.0)
 """Seconds that they may be lost; a tunnel that is established anew is away for less."""
+WAIT_FOR_PEER = Seconds(600.0)
+"""For so long a change that the peer does not take is tried again before it is undone."""
+UNDONE_SHOWN = 3600.0
+"""Seconds for which it is shown that a change was undone."""
 RETRY = Seconds(5.0)
 DAEMON = -1
 """The user id of what nobody asked for."""
-BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 _log = structlog.get_logger("ikeorch.history")
 
@@ -56,6 +61,7 @@ class History:
         self._changes = asyncio.Lock()
         self._carried: frozenset[str] = frozenset()
         self._lost_since: float | None = None
+        self._undone_at: float | None = None
         self._not_before = 0.0
 
     def revisions(self) -> list[Revision]:
@@ -66,6 +72,15 @@ class History:
         """
         return self._revisions.all()
 
+    def revision(self, number: int) -> Revision:
+        """One revision.
+
+        Raises:
+            UsageError: there is none of that number.
+            StoreError: the database cannot be read.
+        """
+        return self._target(number, None)
+
     def awaited(self) -> tuple[Confirmation, Seconds] | None:
         """What waits for a confirmation, and the seconds that are left.
 
@@ -75,8 +90,16 @@ class History:
         waiting = self._revisions.awaited()
         if waiting is None:
             return None
-        left = waiting.left(now=Seconds(time.time()), boot=boot_id(), boot_now=Seconds(boot_time()))
-        return waiting, left
+        return waiting, seconds_left(waiting.deadline)
+
+    def on_trial(self) -> int | None:
+        """Number of the revision that packets have to prove, None when there is none.
+
+        Raises:
+            StoreError: the database cannot be read.
+        """
+        trial = self._revisions.trial()
+        return trial.revision if trial else None
 
     def require_settled(self) -> None:
         """Refuse a change while another one waits to be confirmed.
@@ -89,7 +112,16 @@ class History:
             hint = "first `ikeorch confirm` it, or `ikeorch rollback`"
             raise UsageError(f"revision {waiting[0].revision} waits for its confirmation", hint=hint)
 
-    def record(self, loaded: LoadedConfig, *, uid: int, what: str, within: Seconds | None = None) -> int | None:
+    def record(
+        self,
+        loaded: LoadedConfig,
+        *,
+        uid: int,
+        what: str,
+        within: Seconds | None = None,
+        wait_for_peer: Seconds | None = None,
+        trial: bool = True,
+    ) -> int | None:
         """Write down that a configuration was put in force; one that is in force already is no revision.
 
         A change that must be confirmed is written down before it is made, and refused when it cannot be. Every other
@@ -100,6 +132,9 @@ class History:
             uid: who did it.
             what: by which command.
             within: seconds in which it must be confirmed; None for a change that stays.
+            wait_for_peer: seconds for which a change that the peer does not take is tried again before it is undone;
+                None for the usual time, and then a tunnel that is not proven undoes the change at once.
+            trial: whether packets must prove it.
 
         Returns:
             The revision's number, None where nothing changed or could be written.
@@ -108,27 +143,39 @@ class History:
             StoreError: the database cannot be written, and the change must be confirmed.
         """
         try:
-            return self._record(loaded, uid=uid, what=what, within=within)
+            return self._record(loaded, uid=uid, what=what, within=within, wait_for_peer=wait_for_peer, trial=trial)
         except StoreError as error:
             if within is not None:
                 raise
             _log.error("revision_not_recorded", command=what, reason=str(error))
             return None
 
-    def _record(self, loaded: LoadedConfig, *, uid: int, what: str, within: Seconds | None) -> int | None:
+    def _record(
+        self,
+        loaded: LoadedConfig,
+        *,
+        uid: int,
+        what: str,
+        within: Seconds | None,
+        wait_for_peer: Seconds | None,
+        trial: bool,
+    ) -> int | None:
         last, text = self._revisions.last(), pack_sources(loaded.sources)
         if last is not None and last.text == text and last.outcome is not Outcome.ROLLED_BACK:
             return None
-        now = Seconds(time.time())
-        confirmation = None
-        if within is not None and last is not None:
-            self._carried, self._lost_since = carrying(self._reconciler.last), None
-            deadline = Seconds(boot_time() + within)
-            confirmation = Confirmation(
-                revision=0, previous=0, deadline=Seconds(now + within), boot=boot_id(), boot_deadline=deadline
-            )
-        outcome = Outcome.AWAITING if confirmation else Outcome.IN_FORCE
-        number = self._revisions.add(at=now, uid=uid, what=what, text=text, outcome=outcome, confirmation=confirmation)
+        self._carried, self._lost_since = carrying(self._reconciler.last), None
+        self._show_undone(None)
+        confirm = within is not None and last is not None
+        number = self._revisions.add(
+            at=Seconds(time.time()),
+            uid=uid,
+            what=what,
+            text=text,
+            outcome=Outcome.AWAITING if confirm else Outcome.IN_FORCE,
+            confirm_by=deadline_in(within) if within is not None and confirm else None,
+            prove_by=deadline_in(wait_for_peer or WAIT_FOR_PEER) if trial and last is not None else None,
+            patient=wait_for_peer is not None,
+        )
         _log.info("revision_in_force", revision=number, uid=uid, command=what, confirm_within_seconds=within)
         return number
 
@@ -168,12 +215,13 @@ class History:
             StoreError: the database cannot be read or written.
         """
         async with self._changes:
-            waiting = self._revisions.awaited()
+            waiting, trial = self._revisions.awaited(), self._revisions.trial()
             target = self._target(number, waiting)
             loaded = await self._config.restore(unpack_sources(target.text))
             now = Seconds(time.time())
-            if waiting is not None:
-                self._revisions.close(waiting.revision, Outcome.ROLLED_BACK, reason, at=now)
+            self._show_undone(None)
+            for revision in {open_one.revision for open_one in (waiting, trial) if open_one is not None}:
+                self._revisions.close(revision, Outcome.ROLLED_BACK, reason, at=now)
             self._revisions.add(
                 at=now,
                 uid=uid,
@@ -211,8 +259,23 @@ class History:
             await asyncio.sleep(TICK)
 
     async def _look(self) -> None:
+        if self._undone_at is not None and time.monotonic() > self._undone_at + UNDONE_SHOWN:
+            self._show_undone(None)
+        if time.monotonic() < self._not_before:
+            return
+        lost = self._lost_for_long()
+        trial = self._revisions.trial()
+        if trial is not None:
+            ruling = Ruling(Judgement.REFUTED, lost) if lost else self._judge(trial)
+            if ruling.judgement is Judgement.REFUTED:
+                await self.rollback(trial.previous, uid=DAEMON, reason=ruling.reason)
+                self._show_undone(f"revision {trial.revision} was undone: {ruling.reason}")
+                return
+            if ruling.judgement is Judgement.PROVEN:
+                self._revisions.end_trial()
+                _log.info("revision_proven", revision=trial.revision)
         waiting = self.awaited()
-        if waiting is None or time.monotonic() < self._not_before:
+        if waiting is None:
             return
         confirmation, left = waiting
         message = f"revision {confirmation.revision} goes in {max(0.0, left):.0f} s unless it is confirmed"
@@ -221,20 +284,33 @@ class History:
         )
         if left <= 0:
             await self.rollback(None, uid=DAEMON, reason="nobody confirmed it in time")
-        elif (lost := self._lost_for_long()) is not None:
+        elif lost is not None:
             await self.rollback(None, uid=DAEMON, reason=lost)
 
+    def _judge(self, trial: Trial) -> Ruling:
+        """How a change stands."""
+        last, spec = self._reconciler.last, self._reconciler.spec
+        return judge_trial(last, spec, patient=trial.patient, left=seconds_left(trial.deadline))
+
+    def _show_undone(self, message: str | None) -> None:
+        """Tell users that a change was undone, or stop telling them."""
+        self._undone_at = None if message is None else time.monotonic()
+        condition = None if message is None else Condition(code=Code.CHANGE_UNDONE, subject="", message=message)
+        self._reconciler.set_condition(Code.CHANGE_UNDONE, condition)
+
     def _lost_for_long(self) -> str | None:
-        """Which tunnels the revision that waits has cost, once they have been away for too long."""
-        lost = self._carried - carrying(self._reconciler.last)
-        if not self._carried or len(lost) <= LOST_SHARE * len(self._carried):
+        """Which tunnels the last change has cost, once they have been away for too long; not those it took away."""
+        configured = {str(tunnel) for peer in self._reconciler.spec.peers for tunnel in peer.tunnel_ids}
+        carried = self._carried & configured
+        lost = carried - carrying(self._reconciler.last)
+        if not carried or len(lost) <= LOST_SHARE * len(carried):
             self._lost_since = None
             return None
         now = time.monotonic()
         self._lost_since = now if self._lost_since is None else self._lost_since
         if now - self._lost_since < LOST_PATIENCE:
             return None
-        return f"{len(lost)} of {len(self._carried)} tunnels stopped carrying: {', '.join(sorted(lost)[:8])}"
+        return f"{len(lost)} of {len(carried)} tunnels stopped carrying: {', '.join(sorted(lost)[:8])}"
 
 
 def carrying(result: PassResult | None) -> frozenset[str]:
@@ -242,16 +318,3 @@ def carrying(result: PassResult | None) -> frozenset[str]:
     if result is None:
         return frozenset()
     return frozenset(str(status.plan.tunnel) for status in result.tunnels if status.state is TunnelState.CARRYING)
-
-
-def boot_id() -> str:
-    """Identity of this start of the machine."""
-    try:
-        return BOOT_ID.read_text(encoding="ascii").strip()
-    except OSError:
-        return ""
-
-
-def boot_time() -> float:
-    """Seconds since the machine started, sleep included."""
-    return time.clock_gettime(time.CLOCK_BOOTTIME)

@@ -100,7 +100,7 @@ async def _run(settings: Settings, loaded: LoadedConfig, problem: str) -> None:
     if problem:
         reconciler.refuse_config(problem)
     else:
-        history.record(loaded, uid=DAEMON, what="start")
+        history.record(loaded, uid=DAEMON, what="start", trial=False)
     _log.info("daemon_started", gateway=loaded.spec.name, peers=len(loaded.spec.peers), config=str(settings.config))
     tasks: list[asyncio.Task[None]] = []
     try:

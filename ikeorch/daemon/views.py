@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from ikeorch import __version__
+from ikeorch.config.place import unpack_sources
 from ikeorch.core.conditions import Condition
 from ikeorch.core.fabric import format_bandwidth
 from ikeorch.core.fabric_state import FabricState
@@ -173,17 +174,27 @@ def history_view(revisions: Iterable[Revision], confirm_within: float | None) ->
     return {
         "format_version": FORMAT_VERSION,
         "confirm_within": confirm_within,
-        "revisions": [
-            {
-                "revision": revision.number,
-                "at": _time(revision.at),
-                "uid": revision.uid if revision.uid >= 0 else None,
-                "command": revision.what,
-                "outcome": revision.outcome.value,
-                "reason": revision.reason,
-            }
-            for revision in sorted(revisions, key=lambda each: -each.number)
-        ],
+        "revisions": [_revision(revision) for revision in sorted(revisions, key=lambda each: -each.number)],
+    }
+
+
+def revision_view(revision: Revision) -> Json:
+    """One revision with its files."""
+    return {
+        "format_version": FORMAT_VERSION,
+        **_revision(revision),
+        "files": [{"name": source.name, "text": source.text} for source in unpack_sources(revision.text)],
+    }
+
+
+def _revision(revision: Revision) -> Json:
+    return {
+        "revision": revision.number,
+        "at": _time(revision.at),
+        "uid": revision.uid if revision.uid >= 0 else None,
+        "command": revision.what,
+        "outcome": revision.outcome.value,
+        "reason": revision.reason,
     }
 
 

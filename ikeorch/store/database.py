@@ -47,6 +47,14 @@ CREATE TABLE IF NOT EXISTS confirmation (
     boot TEXT NOT NULL,
     boot_deadline REAL NOT NULL
 ) STRICT;
+CREATE TABLE IF NOT EXISTS trial (
+    revision INTEGER PRIMARY KEY REFERENCES revision (number),
+    previous INTEGER NOT NULL REFERENCES revision (number),
+    deadline REAL NOT NULL,
+    boot TEXT NOT NULL,
+    boot_deadline REAL NOT NULL,
+    patient INTEGER NOT NULL
+) STRICT;
 CREATE TABLE IF NOT EXISTS made_with (
     tunnel TEXT PRIMARY KEY,
     digest TEXT NOT NULL

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ikeorch.core.revision import Confirmation, Outcome, Revision
+from ikeorch.core.revision import Confirmation, Deadline, Outcome, Revision, Trial
 from ikeorch.core.units import Seconds
 from ikeorch.store.database import Store, StoreError
 
@@ -52,7 +52,16 @@ class Revisions:
         return _revision(rows[0]) if rows else None
 
     def add(
-        self, *, at: Seconds, uid: int, what: str, text: str, outcome: Outcome, confirmation: Confirmation | None = None
+        self,
+        *,
+        at: Seconds,
+        uid: int,
+        what: str,
+        text: str,
+        outcome: Outcome,
+        confirm_by: Deadline | None = None,
+        prove_by: Deadline | None = None,
+        patient: bool = False,
     ) -> int:
         """Add the next one; the one before it is replaced by it.
 
@@ -62,7 +71,10 @@ class Revisions:
             what: the command.
             text: the whole configuration.
             outcome: what it is now.
-            confirmation: what it waits for; its numbers are filled in here.
+            confirm_by: until when somebody must confirm it.
+            prove_by: until when packets must prove it. Where the one before was not proven yet, what comes back is
+                what would have come back then.
+            patient: see `Trial`.
 
         Returns:
             Its number.
@@ -70,18 +82,23 @@ class Revisions:
         Raises:
             StoreError: the database cannot be written.
         """
-        last = self.last()
+        last, trial = self.last(), self.trial()
         number = (last.number if last else 0) + 1
+        previous = last.number if last else number
         statements: list[tuple[str, tuple[int | float | str, ...]]] = [
             ("INSERT INTO revision VALUES (?, ?, ?, ?, ?)", (number, at, uid, what, text)),
             (_OUTCOME, (number, at, outcome.value, "")),
+            ("DELETE FROM trial", ()),
         ]
         if last is not None and last.outcome in {Outcome.IN_FORCE, Outcome.CONFIRMED}:
             statements.append((_OUTCOME, (last.number, at, Outcome.REPLACED.value, f"by revision {number}")))
-        if confirmation is not None:
-            previous = last.number if last else number
-            values = (number, previous, confirmation.deadline, confirmation.boot, confirmation.boot_deadline)
-            statements.append(("INSERT INTO confirmation VALUES (?, ?, ?, ?, ?)", values))
+        if confirm_by is not None:
+            insert = "INSERT INTO confirmation VALUES (?, ?, ?, ?, ?)"
+            statements.append((insert, (number, previous, *_deadline_values(confirm_by))))
+        if prove_by is not None:
+            proven = trial.previous if trial else previous
+            insert = "INSERT INTO trial VALUES (?, ?, ?, ?, ?, ?)"
+            statements.append((insert, (number, proven, *_deadline_values(prove_by), int(patient))))
         self._store.write(*statements)
         return number
 
@@ -94,25 +111,50 @@ class Revisions:
         rows = self._store.read("SELECT revision, previous, deadline, boot, boot_deadline FROM confirmation")
         if not rows:
             return None
-        revision, previous, deadline, boot, boot_deadline = rows[-1]
-        return Confirmation(
-            revision=revision,
-            previous=previous,
-            deadline=Seconds(deadline),
-            boot=boot,
-            boot_deadline=Seconds(boot_deadline),
-        )
+        revision, previous, *deadline = rows[-1]
+        return Confirmation(revision=revision, previous=previous, deadline=_deadline(*deadline))
 
-    def close(self, number: int, outcome: Outcome, reason: str, *, at: Seconds) -> None:
-        """A revision waits no longer; this is what became of it.
+    def trial(self) -> Trial | None:
+        """What packets have to prove.
+
+        Raises:
+            StoreError: the database cannot be read.
+        """
+        rows = self._store.read("SELECT revision, previous, patient, deadline, boot, boot_deadline FROM trial")
+        if not rows:
+            return None
+        revision, previous, patient, *deadline = rows[-1]
+        return Trial(revision=revision, previous=previous, patient=bool(patient), deadline=_deadline(*deadline))
+
+    def end_trial(self) -> None:
+        """Packets have proven it.
 
         Raises:
             StoreError: the database cannot be written.
         """
-        self._store.write(
+        self._store.write(("DELETE FROM trial", ()))
+
+    def close(self, number: int, outcome: Outcome, reason: str, *, at: Seconds) -> None:
+        """A revision waits for no confirmation any longer; this is what became of it.
+
+        Raises:
+            StoreError: the database cannot be written.
+        """
+        statements: list[tuple[str, tuple[int | float | str, ...]]] = [
             (_OUTCOME, (number, at, outcome.value, reason)),
             ("DELETE FROM confirmation WHERE revision = ?", (number,)),
-        )
+        ]
+        if outcome is Outcome.ROLLED_BACK:
+            statements.append(("DELETE FROM trial WHERE revision = ?", (number,)))
+        self._store.write(*statements)
+
+
+def _deadline(at: float, boot: str, boot_at: float) -> Deadline:
+    return Deadline(at=Seconds(at), boot=boot, boot_at=Seconds(boot_at))
+
+
+def _deadline_values(deadline: Deadline) -> tuple[float, str, float]:
+    return deadline.at, deadline.boot, deadline.boot_at
 
 
 def _revision(row: tuple[Any, ...]) -> Revision:

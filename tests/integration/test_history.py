@@ -12,7 +12,7 @@ import pytest
 
 from ikeorch.cli.client import RefusedError
 from ikeorch.core.conditions import Code
-from ikeorch.core.revision import Confirmation
+from ikeorch.core.revision import Deadline
 from ikeorch.core.units import Seconds
 from ikeorch.daemon import history
 from ikeorch.daemon.history import History
@@ -162,7 +162,7 @@ async def test_a_daemon_that_is_killed_meanwhile_goes_back_all_the_same(world: W
 
 def test_the_time_left_follows_the_machine_not_the_clock() -> None:
     """Within one start of the machine its own time counts, after a reboot the clock."""
-    waiting = Confirmation(revision=2, previous=1, deadline=Seconds(1000), boot="this", boot_deadline=Seconds(50))
+    waiting = Deadline(at=Seconds(1000), boot="this", boot_at=Seconds(50))
     assert float(waiting.left(now=Seconds(90_000), boot="this", boot_now=Seconds(40))) == 10
     assert float(waiting.left(now=Seconds(900), boot="another", boot_now=Seconds(5))) == 100
 

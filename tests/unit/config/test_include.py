@@ -342,7 +342,7 @@ def test_several_files_are_kept_as_one_text(main: Path) -> None:
 
 
 async def test_all_files_are_put_back_as_they_were(main: Path) -> None:
-    """Changed, deleted and broken ones; one that came later is moved aside, where no pattern finds it."""
+    """Changed, deleted and broken ones; what is replaced or came later is kept where no pattern finds it."""
     loaded, before = read_config(main), texts(main)
     write(main, "rubbish: [")
     (main.parent / "conf.d/10-suites.yaml").unlink()
@@ -352,7 +352,8 @@ async def test_all_files_are_put_back_as_they_were(main: Path) -> None:
     restored = await config.restore(loaded.sources)
     assert restored == loaded == config.in_force
     assert read_config(main) == loaded
-    assert texts(main) == {**before, ".30-later.yaml.before-rollback": "peers: [\n"}
+    replaced = {"ikeorch": "rubbish: [", "20-gw-c": "peers: 3\n", "30-later": "peers: [\n"}
+    assert texts(main) == {**before, **{f".{name}.yaml.before-rollback": text for name, text in replaced.items()}}
 
 
 def test_text_alone_reads_no_files() -> None:

@@ -1,0 +1,164 @@
+"""A change is kept only if packets prove it: waves, proof, and the way back without anybody's help."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from ikeorch.cli.client import RefusedError
+from ikeorch.core import renew, waves
+from ikeorch.core.conditions import Code
+from ikeorch.core.kernel_state import XfrmInterface
+from ikeorch.core.units import Seconds
+from ikeorch.daemon.history import History
+from tests.integration.test_history import ask, change, outcomes, tunnels
+from tests.integration.world import World, members, until, up
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The peer is given half a second to leave a tunnel, and a second to answer."""
+    for module in (renew, waves):
+        monkeypatch.setattr(module, "LEAD", Seconds(0.5))
+    monkeypatch.setattr(renew, "CONNECT_TIMEOUT", Seconds(1))
+
+
+@asynccontextmanager
+async def running(world: World, history: History | None = None) -> AsyncIterator[None]:
+    """The daemon's loop, and whoever watches changes."""
+    tasks = [
+        asyncio.create_task(world.reconciler.run()),
+        asyncio.create_task((history or world.history).run()),
+        asyncio.create_task(_report(world)),
+    ]
+    yield
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def _report(world: World) -> None:
+    """The prober reports twice a second; here ten times."""
+    while True:
+        await asyncio.sleep(0.1)
+        world.reconciler.health_changed()
+
+
+def mtus(world: World) -> list[int]:
+    """Of the XFRM interfaces, by index."""
+    found = [each for each in world.kernel.objects.values() if isinstance(each, XfrmInterface)]
+    return [each.mtu for each in sorted(found, key=lambda each: each.tunnel)]
+
+
+def undone(world: World) -> str:
+    """What the condition says."""
+    condition = world.reconciler._outside.get(Code.CHANGE_UNDONE)
+    return condition.message if condition else ""
+
+
+async def test_what_packets_prove_is_kept(world: World) -> None:
+    """All tunnels get the new MTU; the trial ends, and the file is as the operator left it."""
+    await up(world)
+    change(world, "count: 4", "count: 4, mtu: 1300")
+    text = world.config.read_text()
+    async with running(world):
+        answer = await ask(world, "POST", "/v1/apply", {})
+        assert (await ask(world, "GET", "/v1/status"))["on_trial"] == answer["revision"] == 2
+        await until(lambda: mtus(world) == [1300] * 4)
+        await until(lambda: world.history.on_trial() is None)
+        await until(lambda: members(world) == [4, 4])
+    assert (world.config.read_text(), undone(world)) == (text, "")
+    assert (await outcomes(world))[-1] == (2, "apply", "in force")
+
+
+async def test_a_size_that_does_not_come_through_is_undone_after_its_first_wave(world: World) -> None:
+    """Two tunnels were touched, the others never; all are as before, and history and condition say why."""
+    await up(world)
+    before, text = mtus(world), world.config.read_text()
+    world.prober.largest = before[0]
+    change(world, "count: 4", "count: 4, mtu: 8000")
+    changed = world.config.read_text()
+    seen: set[tuple[int, ...]] = set()
+    async with running(world):
+        await ask(world, "POST", "/v1/apply", {})
+
+        def back() -> bool:
+            seen.add(tuple(mtus(world)))
+            return bool(undone(world)) and mtus(world) == before
+
+        await until(back)
+        await until(lambda: members(world) == [4, 4])
+    assert seen == {tuple(before), (8000, 8000, *before[2:])}
+    assert "gw-b/0: packets of 8000 bytes do not come through, smaller ones do" in undone(world)
+    assert world.config.read_text() == text
+    assert [entry[2] for entry in await outcomes(world)] == ["replaced", "rolled back", "in force"]
+    kept = await ask(world, "GET", "/v1/history/2")
+    assert kept["files"][0]["text"] == changed
+    assert "8000 bytes" in kept["reason"]
+
+
+async def test_what_the_peer_does_not_take_is_undone_when_the_time_is_over(world: World) -> None:
+    """The successors come to nothing: the old IKE_SAs carry all the time, then the change goes."""
+    await up(world)
+    change(world, "rekey_time: 4h", "rekey_time: 5h")
+    async with running(world):
+        await ask(world, "POST", "/v1/apply", {"wait_for_peer": 4})
+        await until(lambda: bool(world.reconciler.last and world.reconciler.last.refused))
+        assert undone(world) == ""
+        await until(lambda: bool(undone(world)))
+    assert "gw-b/0: the peer did not take the changed connection" in undone(world)
+    assert float(world.reconciler.spec.peers[0].tunnels.rekey_time) == 4 * 3600
+    assert members(world) == [4, 4]
+
+
+async def test_with_a_time_to_wait_for_the_peer_a_proof_may_come_later(world: World) -> None:
+    """Both ends' inner addresses, for one: the peer follows in time, and nothing is undone."""
+    await up(world)
+    world.prober.largest = mtus(world)[0]
+    change(world, "count: 4", "count: 4, mtu: 8000")
+    async with running(world):
+        await ask(world, "POST", "/v1/apply", {"wait_for_peer": 60})
+        await until(lambda: bool(world.reconciler.last and world.reconciler.last.waves.unproven()))
+        assert mtus(world)[2:] != [8000] * 2
+        world.prober.largest = 8000
+        await until(lambda: mtus(world) == [8000] * 4)
+        await until(lambda: world.history.on_trial() is None)
+    assert undone(world) == ""
+
+
+async def test_a_trial_goes_on_in_the_next_daemon(world: World) -> None:
+    """It is in the database, with what comes back; of two changes in a row that is what was before the first."""
+    await up(world)
+    change(world, "rekey_time: 4h", "rekey_time: 5h")
+    await ask(world, "POST", "/v1/apply", {"wait_for_peer": 600})
+    change(world, "rekey_time: 5h", "rekey_time: 6h")
+    await ask(world, "POST", "/v1/apply", {"wait_for_peer": 3})
+    successor = History(world.history._revisions._store, world.history._config, world.reconciler)
+    assert successor.on_trial() == 3
+    async with running(world, successor):
+        await until(lambda: bool(undone(world)))
+    assert float(world.reconciler.spec.peers[0].tunnels.rekey_time) == 4 * 3600
+
+
+async def test_a_change_that_takes_tunnels_away_is_not_undone_for_it(world: World) -> None:
+    """Three of four are gone because the operator says so; also where somebody has to confirm it."""
+    await up(world)
+    change(world, "count: 4", "count: 1")
+    async with running(world):
+        await ask(world, "POST", "/v1/apply", {"confirm_within": 600})
+        await until(lambda: world.history.on_trial() is None)
+    assert world.history._lost_for_long() is None
+    assert (tunnels(world), undone(world)) == (1, "")
+
+
+@pytest.mark.parametrize("wrong", [0, -1, True, "1h", 1e9])
+async def test_a_time_that_is_none_is_refused(world: World, wrong: object) -> None:
+    """Nothing is changed."""
+    await world.passes(1)
+    change(world)
+    with pytest.raises(RefusedError, match="wait_for_peer must be a number of seconds"):
+        await ask(world, "POST", "/v1/apply", {"wait_for_peer": wrong})
+    assert tunnels(world) == 4
