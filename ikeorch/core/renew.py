@@ -30,6 +30,8 @@ PROOF = Seconds(10.0)
 LEAD = Seconds(2.5)
 """The peer is asked this long before to leave the tunnel out of its groups: a responder sends with its new SA some
 milliseconds before the initiator can decrypt. Long enough for the tunnels that were spared before to be back there."""
+ENDING = Seconds(5.0)
+"""How long an old IKE_SA may take to go once its successor is proven."""
 RETRY_FIRST = Seconds(2.0)
 RETRY_CAP = Seconds(30.0)
 
@@ -59,10 +61,15 @@ class Standing:
         failures: successors in a row that came to nothing.
         not_before: monotonic seconds of the next attempt.
         announced: since when the peer is asked, in the probes, to send nothing else into the tunnel.
+        moves: the successor runs between other addresses. The kernel's policy names these, so we send by the old SAs
+            until they are gone, which the peer may be first to forget: we leave the tunnel out as well.
+        ending: since when the old IKE_SAs are being ended.
     """
 
     made_with: str = ""
     announced: Seconds | None = None
+    moves: bool = False
+    ending: Seconds | None = None
     renewal: Renewal | None = None
     failures: int = 0
     not_before: Seconds = Seconds(0)
@@ -83,8 +90,12 @@ class Renewals:
         return frozenset(
             tunnel
             for tunnel, standing in self.standings.items()
-            if standing.announced is not None or standing.renewal is not None
+            if standing.announced is not None or standing.renewal is not None or standing.ending is not None
         )
+
+    def moving(self) -> frozenset[TunnelId]:
+        """Those of them that we leave out of our own groups too."""
+        return frozenset(tunnel for tunnel in self.spared() if self.standings[tunnel].moves)
 
     def refused(self) -> dict[TunnelId, int]:
         """Tunnels whose successors came to nothing, and how many did."""
@@ -145,11 +156,12 @@ def plan_renewals(
         actions.extend(done)
     for tunnel in _next(desired, charon, by_connection, standings, touched=touched, held=held, now=now):
         announced = standings[tunnel].announced
+        live = [sa for sa in by_connection[tunnel.connection] if sa.live]
         if announced is None or now < announced + LEAD:
-            standings[tunnel] = replace(standings[tunnel], announced=now if announced is None else announced)
+            moves = any(_moves(sa, desired.connections[tunnel.connection]) for sa in live)
+            since = now if announced is None else announced
+            standings[tunnel] = replace(standings[tunnel], announced=since, moves=moves)
             continue
-        sas = by_connection[tunnel.connection]
-        live = [sa for sa in sas if sa.live]
         standings[tunnel] = replace(standings[tunnel], renewal=_begin(live, now), announced=None)
         failures = standings[tunnel].failures
         again = f", attempt {failures + 1}" if failures else ""
@@ -166,6 +178,8 @@ def next_renewal(renewals: Renewals, now: Seconds) -> Seconds | None:
             times.append(now + 0.5)
         elif standing.announced is not None:
             times.append(max(standing.announced + LEAD, now + 0.05))
+        elif standing.ending is not None:
+            times.append(now + 0.5)
         elif standing.failures:
             times.append(max(standing.not_before, now + 0.05))
     return Seconds(min(times)) if times else None
@@ -191,6 +205,8 @@ def _tend(
     if not standing.made_with:
         return [], replace(standing, made_with=wanted)
     if standing.made_with == wanted:
+        if standing.ending is not None and len(live) > 1 and now < standing.ending + ENDING:
+            return [], standing
         ends = _give_up(tunnel, _successors(sas, standing.renewal), "the change was taken back")
         return ends, Standing(made_with=wanted)
     if standing.renewal is None:
@@ -199,7 +215,7 @@ def _tend(
     if any(sa.live and _proven(sa) for sa in successors):
         old = [sa for sa in live if sa not in successors]
         ends = [end_sa(sa, "packets come out of its successor", tunnel=tunnel) for sa in old]
-        return ends, Standing(made_with=wanted)
+        return ends, Standing(made_with=wanted, moves=standing.moves, ending=now)
     waited = now - standing.renewal.since
     missing = not successors and waited >= APPEAR
     silent = waited >= CONNECT_TIMEOUT and not any(sa.live for sa in successors)
@@ -230,7 +246,8 @@ def _next(
     for tunnel in desired.tunnels:
         bundles.setdefault(tunnel.peer, []).append(tunnel)
     for members in bundles.values():
-        under_way = sum(standings[tunnel].renewal is not None or tunnel in touched for tunnel in members)
+        busy = (standings[tunnel].renewal or standings[tunnel].ending or tunnel in touched for tunnel in members)
+        under_way = sum(map(bool, busy))
         room = max(1, len(members) // 2) - under_way
         # whoever was announced goes first
         members.sort(key=lambda tunnel: (standings[tunnel].announced is None, tunnel))
@@ -268,6 +285,11 @@ def _successors(sas: Iterable[IkeSa], renewal: Renewal | None) -> list[IkeSa]:
 def _proven(sa: IkeSa) -> bool:
     """Packets have come out of it: probes and what else the peer sends."""
     return any(child.forwards and child.packets_in > 0 for child in sa.children)
+
+
+def _moves(sa: IkeSa, connection: Connection) -> bool:
+    """Whether the IKE_SA runs between other addresses than a new one will."""
+    return (sa.local_address, sa.remote_address) != (connection.local_address, connection.remote_address)
 
 
 def _give_up(tunnel: TunnelId, sas: Iterable[IkeSa], reason: str) -> list[Action]:

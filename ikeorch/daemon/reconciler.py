@@ -223,7 +223,7 @@ class Reconciler:
             self.wake("probes")
 
     def _read_verdicts(self) -> dict[TunnelId, Verdict]:
-        ours = self._waves.spared()
+        ours = self._waves.spared() | self._renewals.moving()
         return {
             tunnel: Verdict.SPARED if state.verdict is Verdict.UP and (state.spare or tunnel in ours) else state.verdict
             for tunnel, state in self._prober.states().items()
@@ -254,10 +254,10 @@ class Reconciler:
         self._verdicts = self._read_verdicts()
         outdated = self._failover.begin_pass()
         desired = self._compute(spec, allocations, actual, credentials)
-        spared = self._waves.spared()
+        spared = self._waves.spared() | self._renewals.moving()
         planned, self._memory, self._renewals, self._waves = self._plan(desired, actual, now)
         planned = hold_back(planned, self._waves, actual)
-        if self._waves.spared() != spared:
+        if self._waves.spared() | self._renewals.moving() != spared:
             self.wake("tunnels spared")
         self._made_with.keep(self._renewals)
         done, failures = await self._executor.run(

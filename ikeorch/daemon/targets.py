@@ -5,9 +5,9 @@ from __future__ import annotations
 from ikeorch.adapters.probe.session import ProbeTarget
 from ikeorch.adapters.probe.stamp import Sender
 from ikeorch.core.actual import Actual
-from ikeorch.core.desired import Desired
+from ikeorch.core.desired import Desired, TunnelPlan
 from ikeorch.core.ids import TunnelId
-from ikeorch.core.kernel_state import XfrmInterface
+from ikeorch.core.kernel_state import IPAddress, XfrmInterface
 from ikeorch.core.spec import GatewaySpec
 from ikeorch.core.waves import Waves
 
@@ -33,15 +33,12 @@ def probe_targets(
     targets = {}
     for tunnel, interface in present.items():
         plan = desired.tunnels.get(tunnel)
-        if plan is not None:
-            (local, remote), proven = plan.inner[0], desired.weights[tunnel] > 0
-        elif tunnel in leaving and interface.addresses:
-            # its peer may be gone from the configuration; of a /31 or /127 the other address is the peer's
-            own = interface.addresses[0]
-            local, proven = own.ip, True
-            remote = next((address for address in own.network if address != local), local)
-        else:
+        if plan is None and tunnel not in leaving:
             continue
+        pair = plan.inner[0] if plan is not None and tunnel not in waiting else _present_pair(interface, plan)
+        if pair is None:
+            continue
+        local, remote = pair
         targets[tunnel] = ProbeTarget(
             interface=interface.name,
             local=local,
@@ -49,7 +46,16 @@ def probe_targets(
             us=Sender(spec.name, tunnel.index),
             peer=Sender(tunnel.peer, tunnel.index),
             spare=tunnel in spared or tunnel in waves.spared(),
-            proven=proven,
+            proven=plan is None or desired.weights[tunnel] > 0,
             mtu=0 if plan is None or tunnel in waiting else plan.mtu,
         )
     return targets
+
+
+def _present_pair(interface: XfrmInterface, plan: TunnelPlan | None) -> tuple[IPAddress, IPAddress] | None:
+    """The addresses that an interface has now, ours and the peer's: of a /31 or /127 the other one is the peer's."""
+    usable = [each for each in interface.addresses if plan is None or each.version == plan.inner[0][0].version]
+    own = usable[0] if usable else None
+    if own is None:
+        return None
+    return own.ip, next((address for address in own.network if address != own.ip), own.ip)

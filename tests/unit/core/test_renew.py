@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
+from ipaddress import ip_address
 
 import pytest
 
@@ -134,11 +135,14 @@ def test_half_a_bundle_at_a_time_and_the_old_ones_end_last() -> None:
     operations = world.step()
     assert ended(operations) == [1]
     assert begun(operations) == []
+    assert world.renewals.spared() == {TUNNELS[0], TUNNELS[1]}
+    assert begun(world.step()) == []
     assert world.renewals.spared() == {TUNNELS[1], TUNNELS[2]}
     assert begun(world.step(LEAD)) == [2]
     world.sas = [each for each in world.sas if each.unique_id != 12]
     world.add(sa(TUNNELS[1], 12, packets=5), sa(TUNNELS[2], 13, packets=5))
     assert sorted(ended(world.step())) == [2, 3]
+    assert begun(world.step()) == []
     assert begun(world.step(LEAD)) == [3]
     world.add(sa(TUNNELS[3], 14, packets=5))
     assert ended(world.step()) == [4]
@@ -256,3 +260,31 @@ def test_the_loop_is_woken_for_what_only_time_changes() -> None:
     assert next_renewal(world.renewals, Seconds(world.now)) == pytest.approx(world.now + 0.5)
     world.step(APPEAR)
     assert next_renewal(world.renewals, Seconds(world.now)) == pytest.approx(world.now + RETRY_FIRST)
+
+
+def test_one_that_moves_to_other_addresses_is_left_out_by_us_too_until_the_old_one_is_gone() -> None:
+    """The kernel sends by the old SAs until then, which the peer may be first to forget; one that stays is not."""
+    world = World()
+    world.step()
+    assert NEW.connections is not None
+    moved = {
+        name: replace(each, local_address=ip_address("192.0.2.9")) if name == TUNNELS[0].connection else each
+        for name, each in NEW.connections.items()
+    }
+    for at, each in enumerate(world.sas):
+        same = NEW.connections[each.connection]
+        world.sas[at] = replace(each, local_address=same.local_address, remote_address=same.remote_address)
+    world.desired = replace(NEW, connections=moved)
+    world.step()
+    assert world.renewals.spared() == {TUNNELS[0], TUNNELS[1]}
+    assert world.renewals.moving() == {TUNNELS[0]}
+    assert begun(world.step(LEAD)) == [0, 1]
+    world.add(sa(TUNNELS[0], 11, packets=1))
+    old = [each for each in world.sas if each.unique_id == 1]
+    assert ended(world.step()) == [1]
+    world.sas += old  # its end takes a round trip
+    world.step()
+    assert world.renewals.moving() == {TUNNELS[0]}
+    world.sas = [each for each in world.sas if each.unique_id != 1]
+    world.step()
+    assert world.renewals.moving() == frozenset()
