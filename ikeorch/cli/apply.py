@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
 import time
+from ipaddress import ip_address
 from pathlib import Path
 
 import click
 
 from ikeorch.cli.client import Client, Json
 from ikeorch.cli.options import ANY_PATH, output_option, print_json, print_rows, socket_option
-from ikeorch.cli.waiting import DURATION, REPEAT_PROGRESS
+from ikeorch.cli.waiting import DURATION, RATIO, REPEAT_PROGRESS
 from ikeorch.errors import ExitCode, IkeorchError, PendingError, UsageError
 
 POLL = 0.5
@@ -32,6 +34,13 @@ POLL = 0.5
     help="How long what the peer does not take, or does not answer, is tried before the change is undone.  [default: "
     "10m; at once for a tunnel that stops carrying packets of its full size]",
 )
+@click.option(
+    "--max-lost",
+    type=RATIO,
+    default="50%",
+    show_default=True,
+    help="Undo the change when more of the tunnels that carried before stop carrying.",
+)
 @click.option("--timeout", type=DURATION, default="60s", show_default=True, help="How long to wait until it is done.")
 @click.option("--no-wait", is_flag=True, help="Do not wait until it is done.")
 @output_option
@@ -43,18 +52,21 @@ def apply(
     *,
     confirm_within: float | None,
     wait_for_peer: float | None,
+    max_lost: float,
     timeout: float,
     no_wait: bool,
 ) -> int:
     """Put the configuration file in force, and wait until packets have proven it.
 
     Half of a bundle is changed at a time. When packets do not come through what was changed, or the peer does not
-    take it in time, file and gateway become what they were before and it exits 1; `ikeorch history` keeps the change.
+    take it in time, or this SSH session's own way here is lost, file and gateway become what they were before and it
+    exits 1; `ikeorch history` keeps the change.
 
     With PLAN_FILE (of `ikeorch plan --out`) only if file and world are still those of that plan. Exits 75 when it is
     not done within the time-out, or waits for the peer: the daemon goes on with it.
     """
-    body: Json = {"confirm_within": confirm_within, "wait_for_peer": wait_for_peer}
+    body: Json = {"confirm_within": confirm_within, "wait_for_peer": wait_for_peer, "max_lost": max_lost}
+    body["operator"] = _operator()
     if plan_file is not None:
         body |= _read_plan(plan_file)
     answer = client.request("POST", "/v1/apply", body)
@@ -69,6 +81,15 @@ def apply(
     if output == "json":
         print_json(answer)
     return ExitCode.OK
+
+
+def _operator() -> str | None:
+    """Where the operator sits, None at the console; sshd sets SSH_CONNECTION, sudo may have taken it away."""
+    text = os.environ.get("SSH_CONNECTION", "").split(" ")[0].split("%")[0]
+    try:
+        return str(ip_address(text))
+    except ValueError:
+        return None
 
 
 def _read_plan(path: Path) -> Json:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import click
 
 from ikeorch.cli.client import Client, Json
-from ikeorch.core.units import UnitError, parse_duration
+from ikeorch.core.units import UnitError, parse_duration, parse_ratio
 from ikeorch.errors import CharonUnreachableError, PendingError
 
 REPEAT_PROGRESS = 2.0
@@ -31,7 +31,23 @@ class DurationType(click.ParamType[float]):
             self.fail(str(error), param, ctx)
 
 
+class RatioType(click.ParamType[float]):
+    """A share such as ``50%``; 0 to 1 in Python."""
+
+    name = "percentage"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Read it, or fail with what is right."""
+        if isinstance(value, float):
+            return value
+        try:
+            return parse_ratio(value)
+        except UnitError as error:
+            self.fail(str(error), param, ctx)
+
+
 DURATION = DurationType()
+RATIO = RatioType()
 
 
 def wait_until_carrying(client: Client, tunnels: Sequence[str], timeout: float) -> Json:

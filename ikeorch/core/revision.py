@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
+from ikeorch.core.kernel_state import IPAddress
 from ikeorch.core.units import Seconds
 
 
@@ -39,6 +40,26 @@ class Revision:
     text: str
     outcome: Outcome
     reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Terms:
+    """On which terms a change is made.
+
+    Attributes:
+        within: seconds in which somebody must confirm it; None for a change that stays.
+        wait_for_peer: seconds for which a change that the peer does not take is tried again before it is undone; None
+            for the usual time, and then a tunnel that is not proven undoes the change at once.
+        max_lost: it is undone when more than this share of the tunnels that carried before stops, 0 to 1.
+        operator: from where it was made, so that it is undone when the way there is lost; None for the console.
+        trial: whether packets must prove it.
+    """
+
+    within: Seconds | None = None
+    wait_for_peer: Seconds | None = None
+    max_lost: float = 0.5
+    operator: IPAddress | None = None
+    trial: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

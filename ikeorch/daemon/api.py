@@ -21,16 +21,18 @@ from ikeorch.config.loader import LoadedConfig
 from ikeorch.config.place import Sources, append_peer, edit_peer, pack_sources
 from ikeorch.config.show import configuration_view
 from ikeorch.core.ids import MAX_TUNNELS_PER_BUNDLE
+from ikeorch.core.revision import Terms
 from ikeorch.core.units import Seconds
 from ikeorch.daemon.config_file import ConfigFile
-from ikeorch.daemon.history import History, carrying
+from ikeorch.daemon.history import USUAL, History
+from ikeorch.daemon.losses import carrying
 from ikeorch.daemon.reconciler import Reconciler
+from ikeorch.daemon.terms import read_terms
 from ikeorch.daemon.views import FORMAT_VERSION, Json, history_view, plan_view, revision_view, status_view
 from ikeorch.errors import ConfigError, ExitCode, IkeorchError, NotPermittedError, UsageError
 
 MAX_BODY = 1024 * 1024
 MAX_WAIT = 30.0
-MAX_CONFIRMATION = 7 * 86400
 _HTTP_STATUS = {ExitCode.USAGE: 400, ExitCode.NOT_PERMITTED: 403, ExitCode.TRY_AGAIN: 503}
 
 _log = structlog.get_logger("ikeorch.api")
@@ -118,16 +120,13 @@ class Api:
         loaded, _ = await self.reload("reload by API", uid=_user_id(request))
         return web.json_response(self._changed(loaded, changed=True))
 
-    async def reload(
-        self, reason: str, *, uid: int, within: Seconds | None = None, wait_for_peer: Seconds | None = None
-    ) -> tuple[LoadedConfig, int | None]:
+    async def reload(self, reason: str, *, uid: int, terms: Terms = USUAL) -> tuple[LoadedConfig, int | None]:
         """Read the file again and put it in force; one that is refused leaves the old one in force.
 
         Args:
             reason: what asked for it.
             uid: who.
-            within: seconds in which it must be confirmed, None for a change that stays.
-            wait_for_peer: see `History.record`.
+            terms: on which terms.
 
         Returns:
             The configuration, and the number of its revision, None for one that is in force already.
@@ -139,34 +138,32 @@ class Api:
         self._history.require_settled()
         number = None
         try:
-            if within is not None:
-                read = await self._config.read()
-                number = self._history.record(read, uid=uid, what=reason, within=within, wait_for_peer=wait_for_peer)
+            if terms.within is not None:
+                number = self._history.record(await self._config.read(), uid=uid, what=reason, terms=terms)
             loaded = await self._config.reload()
         except ConfigError as error:
             self._reconciler.refuse_config(str(error))
             raise
-        number = self._history.record(loaded, uid=uid, what=reason, wait_for_peer=wait_for_peer) or number
+        number = self._history.record(loaded, uid=uid, what=reason, terms=terms) or number
         self._reconciler.wake(reason)
         return loaded, number
 
     async def _apply(self, request: web.Request) -> web.Response:
         """Put the file in force.
 
-        Body: ``confirm_within`` and ``wait_for_peer`` (seconds), and ``config`` and ``actions`` (digests of a plan
-        that was looked at).
+        Body: ``confirm_within`` and ``wait_for_peer`` (seconds), ``max_lost`` (0 to 1), ``operator`` (the caller's IP
+        address), and ``config`` and ``actions`` (digests of a plan that was looked at).
         """
         _require_operator(request)
         body = await _body(request)
-        within, wait_for_peer = _time_of(body, "confirm_within"), _time_of(body, "wait_for_peer")
+        terms = read_terms(body)
         if "config" in body:
             planned = await self._planned(await self._config.read())
             if (body["config"], body.get("actions")) != (planned["config_digest"], planned["actions_digest"]):
                 raise IkeorchError("the world moved since the plan was made", hint="make another and look at it")
         before, spec = self._reconciler.last, self._reconciler.spec
         carried = sorted(carrying(before))
-        uid = _user_id(request)
-        loaded, number = await self.reload("apply", uid=uid, within=within, wait_for_peer=wait_for_peer)
+        loaded, number = await self.reload("apply", uid=_user_id(request), terms=terms)
         waiting = self._history.awaited()
         answer = self._changed(loaded, changed=loaded.spec != spec)
         answer["pass"] = before.number if before else 0
@@ -292,16 +289,6 @@ async def _body(request: web.Request) -> Json:
     if not isinstance(body, dict):
         raise UsageError("the body must be a JSON object")
     return body
-
-
-def _time_of(body: Json, name: str) -> Seconds | None:
-    """A time of an apply's body."""
-    value = body.get(name)
-    if value is None:
-        return None
-    if type(value) not in {int, float} or not 1 <= value <= MAX_CONFIRMATION:
-        raise UsageError(f"{name} must be a number of seconds from 1 to {MAX_CONFIRMATION}")
-    return Seconds(value)
 
 
 def _number(request: web.Request, name: str, *, default: float, most: float) -> float:

@@ -16,12 +16,11 @@ import structlog
 from ikeorch.config.loader import LoadedConfig
 from ikeorch.config.place import pack_sources, unpack_sources
 from ikeorch.core.conditions import Code, Condition
-from ikeorch.core.revision import Confirmation, Outcome, Revision, Trial
-from ikeorch.core.status import TunnelState
+from ikeorch.core.revision import Confirmation, Outcome, Revision, Terms, Trial
 from ikeorch.core.units import Seconds
 from ikeorch.daemon.config_file import ConfigFile
 from ikeorch.daemon.deadline import deadline_in, seconds_left
-from ikeorch.daemon.pass_result import PassResult
+from ikeorch.daemon.losses import Losses
 from ikeorch.daemon.reconciler import Reconciler
 from ikeorch.daemon.trial import Judgement, Ruling, judge_trial
 from ikeorch.errors import IkeorchError, UsageError
@@ -30,10 +29,6 @@ from ikeorch.store.revisions import Revisions
 
 TICK = 0.5
 """Seconds between two looks at what waits for a confirmation."""
-LOST_SHARE = 0.5
-"""More than this share of the tunnels that carried before lost: back at once."""
-LOST_PATIENCE = Seconds(10.0)
-"""Seconds that they may be lost; a tunnel that is established anew is away for less."""
 WAIT_FOR_PEER = Seconds(600.0)
 """For so long a change that the peer does not take is tried again before it is undone."""
 UNDONE_SHOWN = 3600.0
@@ -41,6 +36,8 @@ UNDONE_SHOWN = 3600.0
 RETRY = Seconds(5.0)
 DAEMON = -1
 """The user id of what nobody asked for."""
+
+USUAL = Terms()
 
 _log = structlog.get_logger("ikeorch.history")
 
@@ -59,8 +56,7 @@ class History:
         self._config = config
         self._reconciler = reconciler
         self._changes = asyncio.Lock()
-        self._carried: frozenset[str] = frozenset()
-        self._lost_since: float | None = None
+        self._losses = Losses(reconciler)
         self._undone_at: float | None = None
         self._not_before = 0.0
 
@@ -112,16 +108,7 @@ class History:
             hint = "first `ikeorch confirm` it, or `ikeorch rollback`"
             raise UsageError(f"revision {waiting[0].revision} waits for its confirmation", hint=hint)
 
-    def record(
-        self,
-        loaded: LoadedConfig,
-        *,
-        uid: int,
-        what: str,
-        within: Seconds | None = None,
-        wait_for_peer: Seconds | None = None,
-        trial: bool = True,
-    ) -> int | None:
+    def record(self, loaded: LoadedConfig, *, uid: int, what: str, terms: Terms = USUAL) -> int | None:
         """Write down that a configuration was put in force; one that is in force already is no revision.
 
         A change that must be confirmed is written down before it is made, and refused when it cannot be. Every other
@@ -131,10 +118,7 @@ class History:
             loaded: the configuration.
             uid: who did it.
             what: by which command.
-            within: seconds in which it must be confirmed; None for a change that stays.
-            wait_for_peer: seconds for which a change that the peer does not take is tried again before it is undone;
-                None for the usual time, and then a tunnel that is not proven undoes the change at once.
-            trial: whether packets must prove it.
+            terms: on which terms.
 
         Returns:
             The revision's number, None where nothing changed or could be written.
@@ -143,38 +127,29 @@ class History:
             StoreError: the database cannot be written, and the change must be confirmed.
         """
         try:
-            return self._record(loaded, uid=uid, what=what, within=within, wait_for_peer=wait_for_peer, trial=trial)
+            return self._record(loaded, uid=uid, what=what, terms=terms)
         except StoreError as error:
-            if within is not None:
+            if terms.within is not None:
                 raise
             _log.error("revision_not_recorded", command=what, reason=str(error))
             return None
 
-    def _record(
-        self,
-        loaded: LoadedConfig,
-        *,
-        uid: int,
-        what: str,
-        within: Seconds | None,
-        wait_for_peer: Seconds | None,
-        trial: bool,
-    ) -> int | None:
+    def _record(self, loaded: LoadedConfig, *, uid: int, what: str, terms: Terms) -> int | None:
         last, text = self._revisions.last(), pack_sources(loaded.sources)
         if last is not None and last.text == text and last.outcome is not Outcome.ROLLED_BACK:
             return None
-        self._carried, self._lost_since = carrying(self._reconciler.last), None
+        self._losses.watch(terms)
         self._show_undone(None)
-        confirm = within is not None and last is not None
+        within = terms.within if last is not None else None
         number = self._revisions.add(
             at=Seconds(time.time()),
             uid=uid,
             what=what,
             text=text,
-            outcome=Outcome.AWAITING if confirm else Outcome.IN_FORCE,
-            confirm_by=deadline_in(within) if within is not None and confirm else None,
-            prove_by=deadline_in(wait_for_peer or WAIT_FOR_PEER) if trial and last is not None else None,
-            patient=wait_for_peer is not None,
+            outcome=Outcome.IN_FORCE if within is None else Outcome.AWAITING,
+            confirm_by=None if within is None else deadline_in(within),
+            prove_by=deadline_in(terms.wait_for_peer or WAIT_FOR_PEER) if terms.trial and last is not None else None,
+            patient=terms.wait_for_peer is not None,
         )
         _log.info("revision_in_force", revision=number, uid=uid, command=what, confirm_within_seconds=within)
         return number
@@ -263,7 +238,7 @@ class History:
             self._show_undone(None)
         if time.monotonic() < self._not_before:
             return
-        lost = self._lost_for_long()
+        lost = self._losses.look()
         trial = self._revisions.trial()
         if trial is not None:
             ruling = Ruling(Judgement.REFUTED, lost) if lost else self._judge(trial)
@@ -297,24 +272,3 @@ class History:
         self._undone_at = None if message is None else time.monotonic()
         condition = None if message is None else Condition(code=Code.CHANGE_UNDONE, subject="", message=message)
         self._reconciler.set_condition(Code.CHANGE_UNDONE, condition)
-
-    def _lost_for_long(self) -> str | None:
-        """Which tunnels the last change has cost, once they have been away for too long; not those it took away."""
-        configured = {str(tunnel) for peer in self._reconciler.spec.peers for tunnel in peer.tunnel_ids}
-        carried = self._carried & configured
-        lost = carried - carrying(self._reconciler.last)
-        if not carried or len(lost) <= LOST_SHARE * len(carried):
-            self._lost_since = None
-            return None
-        now = time.monotonic()
-        self._lost_since = now if self._lost_since is None else self._lost_since
-        if now - self._lost_since < LOST_PATIENCE:
-            return None
-        return f"{len(lost)} of {len(carried)} tunnels stopped carrying: {', '.join(sorted(lost)[:8])}"
-
-
-def carrying(result: PassResult | None) -> frozenset[str]:
-    """The tunnels that carry packets, by name."""
-    if result is None:
-        return frozenset()
-    return frozenset(str(status.plan.tunnel) for status in result.tunnels if status.state is TunnelState.CARRYING)

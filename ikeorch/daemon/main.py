@@ -19,6 +19,7 @@ from ikeorch.adapters.vici.adapter import CharonAdapter, CharonEvent
 from ikeorch.config.loader import LoadedConfig, load_config, read_config
 from ikeorch.config.place import unpack_sources
 from ikeorch.core.ids import TunnelId
+from ikeorch.core.revision import Terms
 from ikeorch.daemon.api import Api
 from ikeorch.daemon.config_file import ConfigFile
 from ikeorch.daemon.fabric import Fabric
@@ -100,7 +101,7 @@ async def _run(settings: Settings, loaded: LoadedConfig, problem: str) -> None:
     if problem:
         reconciler.refuse_config(problem)
     else:
-        history.record(loaded, uid=DAEMON, what="start", trial=False)
+        history.record(loaded, uid=DAEMON, what="start", terms=Terms(trial=False))
     _log.info("daemon_started", gateway=loaded.spec.name, peers=len(loaded.spec.peers), config=str(settings.config))
     tasks: list[asyncio.Task[None]] = []
     try:

@@ -14,7 +14,7 @@ from ikeorch.cli.client import RefusedError
 from ikeorch.core.conditions import Code
 from ikeorch.core.revision import Deadline
 from ikeorch.core.units import Seconds
-from ikeorch.daemon import history
+from ikeorch.daemon import losses
 from ikeorch.daemon.history import History
 from ikeorch.daemon.main import Settings, _first_config
 from ikeorch.errors import ConfigError
@@ -169,7 +169,7 @@ def test_the_time_left_follows_the_machine_not_the_clock() -> None:
 
 async def test_a_change_that_costs_the_tunnels_goes_at_once(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """Three of four stop carrying: nobody needs to wait for the time to be over."""
-    monkeypatch.setattr(history, "LOST_PATIENCE", Seconds(0.2))
+    monkeypatch.setattr(losses, "PATIENCE", Seconds(0.2))
     await up(world)
     change(world, "rekey_time: 4h", "rekey_time: 5h")
     async with watched(world.history):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from ipaddress import ip_address
 
 import pytest
 
@@ -13,6 +14,7 @@ from ikeorch.core import renew, waves
 from ikeorch.core.conditions import Code
 from ikeorch.core.kernel_state import XfrmInterface
 from ikeorch.core.units import Seconds
+from ikeorch.daemon import management
 from ikeorch.daemon.history import History
 from tests.integration.test_history import ask, change, outcomes, tunnels
 from tests.integration.world import World, members, until, up
@@ -150,15 +152,46 @@ async def test_a_change_that_takes_tunnels_away_is_not_undone_for_it(world: Worl
     async with running(world):
         await ask(world, "POST", "/v1/apply", {"confirm_within": 600})
         await until(lambda: world.history.on_trial() is None)
-    assert world.history._lost_for_long() is None
+    assert world.history._losses.look() is None
     assert (tunnels(world), undone(world)) == (1, "")
 
 
-@pytest.mark.parametrize("wrong", [0, -1, True, "1h", 1e9])
-async def test_a_time_that_is_none_is_refused(world: World, wrong: object) -> None:
+@pytest.mark.parametrize("way", [None, "10.255.1.0"], ids=["no route", "into a tunnel"])
+async def test_a_change_that_locks_its_operator_out_is_undone(
+    world: World, monkeypatch: pytest.MonkeyPatch, way: str | None
+) -> None:
+    """The route to the address that the SSH session comes from is gone, or leads to the other site."""
+    ways = {"now": "10.0.9.1"}
+    monkeypatch.setattr(management, "local_address", lambda _: ways["now"])
+    monkeypatch.setattr(management, "PATIENCE", Seconds(0.5))
+    await up(world)
+    change(world, "count: 4", "count: 4, mtu: 1300")
+    async with running(world):
+        await ask(world, "POST", "/v1/apply", {"operator": "10.0.9.7", "confirm_within": 600})
+        ways["now"] = way  # type: ignore[assignment]
+        await until(lambda: bool(undone(world)))
+    assert "the management path to 10.0.9.7 is lost" in undone(world)
+    assert "mtu: 1300" not in world.config.read_text()
+
+
+def test_the_way_to_an_operator_is_what_the_kernel_says() -> None:
+    """No packet is sent; what cannot be a way is none."""
+    assert management.local_address(ip_address("127.0.0.1")) == "127.0.0.1"
+    assert management.local_address(ip_address("255.255.255.255")) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "wrong", "message"),
+    [
+        *(("wait_for_peer", wrong, "a number of seconds") for wrong in (0, -1, True, "1h", 1e9)),
+        *(("max_lost", wrong, "a share from 0 to 1") for wrong in (-1, 1.1, True, "50%")),
+        *(("operator", wrong, "an IP address") for wrong in (5, "host", "10.0.0.0/8", "")),
+    ],
+)
+async def test_terms_that_are_none_are_refused(world: World, name: str, wrong: object, message: str) -> None:
     """Nothing is changed."""
     await world.passes(1)
     change(world)
-    with pytest.raises(RefusedError, match="wait_for_peer must be a number of seconds"):
-        await ask(world, "POST", "/v1/apply", {"wait_for_peer": wrong})
+    with pytest.raises(RefusedError, match=f"{name} must be {message}"):
+        await ask(world, "POST", "/v1/apply", {name: wrong})
     assert tunnels(world) == 4
