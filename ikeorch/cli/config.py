@@ -138,6 +138,8 @@ def show(
     With --as-peer it prints what a gateway that does not know this one yet needs of it. There: `ikeorch peer add -f -`
     with the block, then `ikeorch tunnel add` of this gateway, whose block comes back here.
     """
+    if (inner and not as_peer) or (effective and as_peer):
+        raise UsageError("--as-peer goes with --inner, and without --effective")
     if file is None:
         view = client.get("/v1/config")
     else:

@@ -76,12 +76,12 @@ def render_first_block(spec: GatewaySpec, inner: Sequence[IPNetwork], capacity: 
     if missing is not None:
         hint = f"give an IPv{missing.version} network too: tunnels carry a family by inner addresses of it"
         raise UsageError(f"this gateway's {missing} needs an inner IPv{missing.version} network", hint=hint)
+    taken = [(other, f"this gateway's {other}") for other in spec.prefixes]
+    taken += [(other, f"{other} of {peer.name}") for peer in spec.peers for other in (*peer.inner, *peer.prefixes)]
     for network in inner:
-        taken = next(
-            (f"{other} of {peer.name}" for peer in spec.peers for other in peer.inner if overlaps(network, other)), None
-        )
-        if taken is not None:
-            raise UsageError(f"the inner network {network} overlaps {taken}", hint="take one that no bundle has")
+        for other, text in taken:
+            if overlaps(network, other):
+                raise UsageError(f"the inner network {network} overlaps {text}", hint="take one that nothing else has")
     heading = (
         f"# peer block of {spec.name}, without tunnels: ikeorch peer add -f -, then ikeorch tunnel add {spec.name}\n"
     )

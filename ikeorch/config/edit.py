@@ -147,7 +147,7 @@ def _peer_section(document: Document, peer: str) -> CommentedMap:
     raise UsageError(
         f"there is no peer {peer!r}",
         where=document.source,
-        hint=f"configured peers: {known}; add one with `ikeorch peer add -f FILE`",
+        hint=f"configured peers: {known}; `ikeorch peer add --help` says how one comes",
     )
 
 
