@@ -22,7 +22,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from lab.control import LabError, RemoteChild
-from lab.wire import HALTED, Exit, Feed, Halt, Output, Ready, Resize, Signal, Splitter, Start, chunks, encode
+from lab.wire import HALTED, Exit, Feed, Halt, Output, Ready, Resize, Signal, Splitter, Start, Taken, chunks, encode
 
 _READ = 16384
 
@@ -85,6 +85,9 @@ class Command:
             inner = (child_in, child_out, child_err)
             self.streams |= {out: 1, err: 2}
         self.is_tty = start.tty
+        self._left = b""
+        if not start.tty and self.stdin is not None:
+            os.set_blocking(self.stdin, False)
         try:
             self.child: LocalChild | RemoteChild = (
                 LocalChild(start, inner)
@@ -98,19 +101,30 @@ class Command:
         for fd in set(inner):
             os.close(fd)
 
-    def feed(self, data: bytes) -> None:
-        """Pass input on; no data close it."""
+    def feed(self, data: bytes) -> bool:
+        """Pass input on; no data close it.
+
+        Returns:
+            Whether all is passed on; else `resume` does the rest once the command reads.
+        """
         if self.stdin is None:
-            return
+            return True
+        if not data and not self.is_tty:
+            self._close_stdin()
+            return True
+        self._left = data or b"\x04"
+        return self.resume()
+
+    def resume(self) -> bool:
+        """Pass on what is left; whether that is all of it."""
         try:
-            if data:
-                os.write(self.stdin, data)
-            elif self.is_tty:
-                os.write(self.stdin, b"\x04")
-            else:
-                self._close_stdin()
+            while self._left and self.stdin is not None:
+                self._left = self._left[os.write(self.stdin, self._left) :]
+        except BlockingIOError:
+            return False
         except OSError:
             self._close_stdin()
+        return True
 
     def _close_stdin(self) -> None:
         if self.stdin is not None and not self.is_tty:
@@ -149,7 +163,7 @@ class Agent:
         with contextlib.suppress(OSError):
             self._send(Exit(id=HALTED, code=0))
 
-    def _send(self, message: Ready | Output | Exit) -> None:
+    def _send(self, message: Ready | Output | Taken | Exit) -> None:
         data = encode(message)
         while data:
             data = data[os.write(self._fd, data) :]
@@ -166,7 +180,7 @@ class Agent:
                 case Start():
                     self._start(message)
                 case Feed() if message.id in self._commands:
-                    self._commands[message.id].feed(message.data)
+                    self._feed(self._commands[message.id], message.data)
                 case Signal() if message.id in self._commands:
                     self._commands[message.id].child.send_signal(message.number)
                 case Resize() if message.id in self._commands and self._commands[message.id].stdin is not None:
@@ -176,6 +190,17 @@ class Agent:
                     self._halted = True
                 case _:
                     pass
+
+    def _feed(self, command: Command, data: bytes) -> None:
+        if command.feed(data):
+            self._send(Taken(id=command.id))
+        elif (stdin := command.stdin) is not None:
+            self._selector.register(stdin, selectors.EVENT_WRITE, lambda: self._resume(command, stdin))
+
+    def _resume(self, command: Command, stdin: int) -> None:
+        if command.resume():
+            self._selector.unregister(stdin)
+            self._send(Taken(id=command.id))
 
     def _start(self, start: Start) -> None:
         try:
@@ -214,6 +239,8 @@ class Agent:
                 pass
         for fd in command.streams:
             self._selector.unregister(fd)
+        if command.stdin is not None and command.stdin in self._selector.get_map():
+            self._selector.unregister(command.stdin)
         command.close()
         del self._commands[command.id]
         self._send(Exit(id=command.id, code=code if code >= 0 else 128 - code))

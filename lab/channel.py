@@ -23,6 +23,7 @@ from lab.wire import (
     Signal,
     Splitter,
     Start,
+    Taken,
     encode,
 )
 
@@ -154,26 +155,29 @@ def run_command(
     deadline = None if timeout is None else time.monotonic() + timeout
     channel.send(start)
     stdin = streams.stdin
+    taken = True
     if stdin is None:
         channel.send(Feed(id=start.id, data=b""))
     while True:
         left = 3600.0 if deadline is None else deadline - time.monotonic()
         if left <= 0:
             raise LabError(f"`{' '.join(start.argv)}` did not end within {timeout:g} s")
-        readable = [channel.fileno()] + ([stdin] if stdin is not None else [])
+        readable = [channel.fileno()] + ([stdin] if stdin is not None and taken else [])
         ready = select.select(readable, [], [], min(left, 0.5) if start.tty else left)[0]
         if size := resized():
             channel.send(Resize(id=start.id, rows=size[0], cols=size[1]))
         if stdin is not None and stdin in ready:
             data = os.read(stdin, MAX_CHUNK)
             channel.send(Feed(id=start.id, data=data))
-            stdin = stdin if data else None
+            stdin, taken = (stdin if data else None), False
         if channel.fileno() not in ready:
             continue
         for message in channel.take():
             match message:
                 case Output(id=start.id):
                     _write_all(streams.stdout if message.stream == 1 else streams.stderr, message.data)
+                case Taken(id=start.id):
+                    taken = True
                 case Exit(id=start.id):
                     if message.error:
                         raise LabError(message.error)

@@ -27,7 +27,7 @@ from lab.control import LabError
 from lab.guest import REPO, Guest, GuestOptions
 from lab.run import boot
 from lab.state import claim_folder, try_lock
-from lab.wire import Exit, Feed, Halt, Output, Resize, Signal, Start
+from lab.wire import Exit, Feed, Halt, Output, Resize, Signal, Start, Taken
 
 _HOLD = 0
 
@@ -99,7 +99,7 @@ class Keeper:
         for message in messages:
             if isinstance(message, Exit) and message.id == _HOLD:
                 self._ended = True
-            if not isinstance(message, Output | Exit) or message.id not in self._commands:
+            if not isinstance(message, Output | Taken | Exit) or message.id not in self._commands:
                 continue
             client, theirs = self._commands[message.id]
             if isinstance(message, Exit):

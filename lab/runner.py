@@ -31,6 +31,7 @@ REPO = Path(__file__).resolve().parent.parent
 START_SECONDS = 60.0
 
 TWO_DC = REPO / "lab" / "two-dc.clab.yml"
+THREE_DC = REPO / "lab" / "three-dc.clab.yml"
 ONE_PAIR = REPO / "lab" / "one-pair.clab.yml"
 
 

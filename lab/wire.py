@@ -59,6 +59,13 @@ class Feed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Taken:
+    """The command's end has taken the last Feed; the next one may come: a serial line loses what does not fit it."""
+
+    id: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Resize:
     """The terminal of a command has a new size."""
 
@@ -104,9 +111,9 @@ class Halt:
     """End the agent, and the lab kernel with it where it has one of its own."""
 
 
-Message = Ready | Start | Feed | Resize | Signal | Output | Exit | Halt
+Message = Ready | Start | Feed | Taken | Resize | Signal | Output | Exit | Halt
 _KINDS: dict[str, type[Message]] = {
-    kind.__name__.lower(): kind for kind in (Ready, Start, Feed, Resize, Signal, Output, Exit, Halt)
+    kind.__name__.lower(): kind for kind in (Ready, Start, Feed, Taken, Resize, Signal, Output, Exit, Halt)
 }
 
 

@@ -111,13 +111,35 @@ def explain(field: str | None, output: str) -> int:
 @config.command()
 @click.option("--effective", is_flag=True, help="With every default filled in, as one file.")
 @click.option("--config", "file", type=ANY_PATH, help="Show this file, without the daemon.")
+@click.option("--as-peer", is_flag=True, help="This gateway as a block for another one's `ikeorch peer add`.")
+@click.option(
+    "--inner",
+    multiple=True,
+    metavar="NETWORK",
+    help="With --as-peer: a network for inner addresses that no other bundle has, such as 10.255.2.0/27; one a family.",
+)
+@click.option("--capacity", default="10G", show_default=True, metavar="RATE", help="With --as-peer: of one tunnel.")
 @output_option
 @socket_option
-def show(client: Client, file: Path | None, output: str, *, effective: bool) -> int:
+def show(
+    client: Client,
+    file: Path | None,
+    inner: tuple[str, ...],
+    capacity: str,
+    output: str,
+    *,
+    effective: bool,
+    as_peer: bool,
+) -> int:
     """Show the configuration in force, as written or with every default.
 
     Asks the daemon; with --config FILE that file is read instead. What is shown holds no secrets.
+
+    With --as-peer it prints what a gateway that does not know this one yet needs of it. There: `ikeorch peer add -f -`
+    with the block, then `ikeorch tunnel add` of this gateway, whose block comes back here.
     """
+    if (inner and not as_peer) or (effective and as_peer):
+        raise UsageError("--as-peer goes with --inner, and without --effective")
     if file is None:
         view = client.get("/v1/config")
     else:
@@ -125,6 +147,13 @@ def show(client: Client, file: Path | None, output: str, *, effective: bool) -> 
         from ikeorch.config.show import configuration_view
 
         view = configuration_view(read_config(file))
+    if as_peer:
+        block = _first_block(view["effective_text"], inner, capacity)
+        if output == "json":
+            print_json({"format_version": 1, "peer_block": block})
+        else:
+            click.echo(block, nl=False)
+        return ExitCode.OK
     which = "effective" if effective else "written"
     if output == "json":
         print_json(
@@ -133,6 +162,21 @@ def show(client: Client, file: Path | None, output: str, *, effective: bool) -> 
     else:
         click.echo(view[f"{which}_text"], nl=False)
     return ExitCode.OK
+
+
+def _first_block(text: str, inner: tuple[str, ...], capacity: str) -> str:
+    from ikeorch.config.block import render_first_block
+    from ikeorch.config.loader import load_config
+    from ikeorch.config.values import parse_network
+    from ikeorch.core.units import BitsPerSecond, parse_rate
+
+    try:
+        networks = [parse_network(each) for each in inner]
+        rate = BitsPerSecond(parse_rate(capacity))
+    except ValueError as error:
+        reason, _, hint = str(error).rpartition("; ")
+        raise UsageError(reason or hint, hint=hint if reason else "") from None
+    return render_first_block(load_config(text, "the configuration in force").spec, networks, rate)
 
 
 def _default(field: Field) -> str:

@@ -27,16 +27,25 @@ def peer() -> None:
 @output_option
 @socket_option
 def add(client: Client, block: BinaryIO, timeout: float, output: str, *, no_wait: bool) -> int:
-    """Add a peer from the block that `ikeorch tunnel add` printed on it, and wait for its tunnels.
+    """Add a peer from the block that its gateway printed, and wait for its tunnels.
+
+    \b
+    Two gateways that do not know each other yet:
+      there  ikeorch config show --as-peer --inner NETWORK   prints its block
+      here   ikeorch peer add -f -                           takes it
+      here   ikeorch tunnel add PEER --count N               prints the block back
+      there  ikeorch peer add -f -                           takes that one
 
     Exits 75 when its tunnels do not carry packets within the time-out.
-    """
+    """  # noqa: D301 - \b is click's mark for a paragraph that is not wrapped
     answer = client.request("POST", "/v1/peers", {"block": _decode(block.read(1024 * 1024))})
     word = "added" if answer["changed"] else "unchanged"
     click.echo(f"{word}: peer {answer['peer']} with {len(answer['tunnels'])} tunnels", err=True)
     for warning in answer["warnings"]:
         click.echo(f"warning: {warning}", err=True)
-    if answer["tunnels"] and not no_wait:
+    if not answer["tunnels"]:
+        click.echo(f"next: ikeorch tunnel add {answer['peer']} --count N, and its block to that gateway", err=True)
+    elif not no_wait:
         wait_until_carrying(client, answer["tunnels"], timeout)
     if output == "json":
         print_json(answer)

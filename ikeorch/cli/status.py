@@ -52,7 +52,11 @@ def show(view: Json, output: str) -> None:
     if view["tunnels"]:
         print_rows(HEADING, [tunnel_row(tunnel) for tunnel in view["tunnels"]], output)
     elif output == "table":
-        click.echo("no tunnels are configured; add some: ikeorch tunnel add PEER --count N")
+        peers = ", ".join(each["name"] for each in view["peers"])
+        if peers:
+            click.echo(f"no tunnels are configured; add some: ikeorch tunnel add PEER --count N (peers: {peers})")
+        else:
+            click.echo("no peer is configured; ikeorch peer add --help says how one comes")
     if output == "table":
         for neighbor in view["fabric"]["neighbors"]:
             told = ", ".join(f"{route['prefix']} {route['capacity']}" for route in neighbor["routes"]) or "nothing"

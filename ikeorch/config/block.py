@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Sequence
 
 from ruamel.yaml.comments import CommentedMap, CommentedSeq
 from ruamel.yaml.scalarstring import DoubleQuotedScalarString
 
+from ikeorch.config.check import overlaps
 from ikeorch.config.document import new_yaml
+from ikeorch.core.kernel_state import IPNetwork
 from ikeorch.core.spec import GatewaySpec, Initiate, PeerSpec
 from ikeorch.core.suites import DEFAULT_SUITE
-from ikeorch.core.units import format_duration, format_rate
+from ikeorch.core.units import BitsPerSecond, format_duration, format_rate
 from ikeorch.errors import UsageError
 
 _MIRRORED = {Initiate.AUTO: "auto", Initiate.US: "peer", Initiate.PEER: "us"}
@@ -34,6 +37,60 @@ def render_peer_block(spec: GatewaySpec, peer: PeerSpec) -> str:
             f"the bundle to {peer.name!r} has a suite or identities of its own",
             hint="write the peer's block by hand: a suite is named in the file of its own gateway",
         )
+    tunnels = peer.tunnels
+    return _render(
+        spec,
+        f"# peer block of {spec.name}, for {peer.name}: ikeorch peer add -f -\n",
+        peer.inner,
+        _MIRRORED[peer.initiate],
+        {
+            "count": tunnels.count,
+            **({} if tunnels.mtu is None else {"mtu": tunnels.mtu}),
+            "capacity": format_rate(tunnels.capacity),
+            "rekey_time": format_duration(tunnels.rekey_time),
+            "dpd_delay": format_duration(tunnels.dpd_delay),
+            "replay_window": tunnels.replay_window,
+            **({"mobike": "yes"} if tunnels.mobike else {}),
+        },
+    )
+
+
+def render_first_block(spec: GatewaySpec, inner: Sequence[IPNetwork], capacity: BitsPerSecond) -> str:
+    """This gateway as the ``peers`` entry of one that it does not know yet; without tunnels.
+
+    Args:
+        spec: this gateway.
+        inner: networks for the tunnels' inner addresses, one a family, which no other bundle has.
+        capacity: of one tunnel.
+
+    Returns:
+        YAML, one mapping.
+
+    Raises:
+        UsageError: the inner networks do not fit this gateway's configuration.
+    """
+    families = [network.version for network in inner]
+    if len(set(families)) < len(families) or not families:
+        raise UsageError("one or two inner networks are needed", hint="give one IPv4 or one IPv6 network, or both")
+    missing = next((prefix for prefix in spec.prefixes if prefix.version not in families), None)
+    if missing is not None:
+        hint = f"give an IPv{missing.version} network too: tunnels carry a family by inner addresses of it"
+        raise UsageError(f"this gateway's {missing} needs an inner IPv{missing.version} network", hint=hint)
+    taken = [(other, f"this gateway's {other}") for other in spec.prefixes]
+    taken += [(other, f"{other} of {peer.name}") for peer in spec.peers for other in (*peer.inner, *peer.prefixes)]
+    for network in inner:
+        for other, text in taken:
+            if overlaps(network, other):
+                raise UsageError(f"the inner network {network} overlaps {text}", hint="take one that nothing else has")
+    heading = (
+        f"# peer block of {spec.name}, without tunnels: ikeorch peer add -f -, then ikeorch tunnel add {spec.name}\n"
+    )
+    return _render(spec, heading, inner, "auto", {"count": 0, "capacity": format_rate(capacity)})
+
+
+def _render(
+    spec: GatewaySpec, heading: str, inner: Sequence[IPNetwork], initiate: str, tunnels: dict[str, object]
+) -> str:
     block = CommentedMap()
     block["name"] = spec.name
     block["site"] = spec.site
@@ -43,24 +100,13 @@ def render_peer_block(spec: GatewaySpec, peer: PeerSpec) -> str:
         _flow({"name": uplink.name, "addresses": [_scalar(address.ip) for address in uplink.addresses]})
         for uplink in spec.uplinks
     )
-    block["inner"] = _flow_list([_scalar(network) for network in peer.inner])
-    if peer.initiate is not Initiate.AUTO:
-        block["initiate"] = _MIRRORED[peer.initiate]
+    block["inner"] = _flow_list([_scalar(network) for network in inner])
+    if initiate != "auto":
+        block["initiate"] = initiate
     block["prefixes"] = _flow_list([_scalar(prefix) for prefix in spec.prefixes])
-    tunnels = peer.tunnels
-    block["tunnels"] = _flow(
-        {
-            "count": tunnels.count,
-            **({} if tunnels.mtu is None else {"mtu": tunnels.mtu}),
-            "capacity": format_rate(tunnels.capacity),
-            "rekey_time": format_duration(tunnels.rekey_time),
-            "dpd_delay": format_duration(tunnels.dpd_delay),
-            "replay_window": tunnels.replay_window,
-            **({"mobike": "yes"} if tunnels.mobike else {}),
-        }
-    )
+    block["tunnels"] = _flow(tunnels)
     buffer = io.StringIO()
-    buffer.write(f"# peer block of {spec.name}, for {peer.name}: ikeorch peer add -f -\n")
+    buffer.write(heading)
     yaml = new_yaml()
     yaml.indent(mapping=2, sequence=4, offset=2)
     yaml.dump(block, buffer)

@@ -21,9 +21,12 @@ from ikeorch.core.units import BitsPerSecond, format_rate
 _OWN_INTERFACE = re.compile(rf"{INTERFACE_PREFIX}[0-9]+")
 _SPECIAL: tuple[IPNetwork, ...] = tuple(
     ip_network(text)
-    for text in ("0.0.0.0/8", "127.0.0.0/8", "169.254.0.0/16", "224.0.0.0/3", "::/127", "fe80::/10", "ff00::/8")
+    for text in (
+        *("0.0.0.0/8", "127.0.0.0/8", "169.254.0.0/16", "224.0.0.0/3"),
+        *("::/127", "::ffff:0:0/96", "fe80::/10", "ff00::/8"),
+    )
 )
-"""This network, loopback, link-local, multicast and reserved (RFC 6890)."""
+"""This network, loopback, link-local, multicast, reserved, and IPv4 written as IPv6 (RFC 6890)."""
 
 
 class Finding(NamedTuple):
@@ -138,7 +141,10 @@ def _uplink_addresses(spec: GatewaySpec) -> Iterator[Finding]:
 
 
 def _no_host(address: IPAddress, location: Location) -> Iterator[Finding]:
-    if address.is_multicast or address.is_loopback or address.is_unspecified or address.is_link_local:
+    if isinstance(address, IPv6Address) and address.ipv4_mapped:
+        reason = f"{address} is an IPv4 address in IPv6's form, which no host has on the wire (RFC 4291)"
+        yield Finding(location, reason, f"write {address.ipv4_mapped}")
+    elif address.is_multicast or address.is_loopback or address.is_unspecified or address.is_link_local:
         yield Finding(location, f"{address} is no address of a host on the underlay", "write a unicast address")
 
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 import io
 
 from ruamel.yaml.comments import CommentedMap, CommentedSeq
-from ruamel.yaml.util import load_yaml_guess_indent
 
 from ikeorch.config.document import Document, new_yaml, parse_document
+from ikeorch.config.entries import list_indent, with_entry, without_entry
 from ikeorch.config.problems import InvalidConfigError, Problem
 from ikeorch.errors import UsageError
 
@@ -49,7 +49,7 @@ def set_tunnel_count(text: str, peer: str, count: int, source: str) -> str:
         tunnels["count"] = count
     else:
         tunnels.insert(0, "count", count)
-    return _dump(document, text)
+    return _written(document.root, text)
 
 
 def add_peer(text: str, block: str, source: str, block_source: str) -> tuple[str, str]:
@@ -89,10 +89,13 @@ def add_peer(text: str, block: str, source: str, block_source: str) -> tuple[str
                 where=f"{source}:{line}",
                 hint=f"more tunnels: `ikeorch tunnel add {name} --count N`; else edit it there, SIGHUP reloads it",
             )
+    by_lines = with_entry(text, document, _entry_lines(entries[0], text), wrapped.data["peers"][0])
+    if by_lines is not None:
+        return by_lines, name
     if not peers:
         peers.fa.set_block_style()
     peers.append(entries[0])
-    return _dump(document, text), name
+    return _written(document.root, text), name
 
 
 def remove_peer(text: str, peer: str, source: str) -> str:
@@ -106,11 +109,14 @@ def remove_peer(text: str, peer: str, source: str) -> str:
     section = _peer_section(document, peer)
     peers = document.root["peers"]
     position = next(at for at, entry in enumerate(peers) if entry is section)
+    by_lines = without_entry(text, document, position)
+    if by_lines is not None:
+        return by_lines
     del peers[position]
     if not peers:
         document.root["peers"] = CommentedSeq()
         document.root["peers"].fa.set_flow_style()
-    return _dump(document, text)
+    return _written(document.root, text)
 
 
 def _wrap(block: str) -> str:
@@ -141,16 +147,23 @@ def _peer_section(document: Document, peer: str) -> CommentedMap:
     raise UsageError(
         f"there is no peer {peer!r}",
         where=document.source,
-        hint=f"configured peers: {known}; add one with `ikeorch peer add -f FILE`",
+        hint=f"configured peers: {known}; `ikeorch peer add --help` says how one comes",
     )
 
 
-def _dump(document: Document, text: str) -> str:
-    """The tree as text, in the indentation that the file has."""
-    _, indent, offset = load_yaml_guess_indent(text)
+def _entry_lines(entry: CommentedMap, text: str) -> str:
+    """An entry of ``peers`` as lines, in the indentation that the file has."""
+    root = CommentedMap()
+    root["peers"] = CommentedSeq([entry])
+    return _written(root, text).partition("\n")[2]
+
+
+def _written(root: CommentedMap, text: str) -> str:
+    """A tree as text, in the indentation that the file has."""
     yaml = new_yaml()
-    if isinstance(indent, int) and isinstance(offset, int):
-        yaml.indent(mapping=2, sequence=max(indent, offset + 2), offset=offset)
+    if (found := list_indent(text)) is not None:
+        offset, content = found
+        yaml.indent(mapping=2, sequence=content, offset=offset)
     buffer = io.StringIO()
-    yaml.dump(document.root, buffer)
+    yaml.dump(root, buffer)
     return buffer.getvalue()

@@ -62,7 +62,7 @@ def edit_peer(sources: Sequence[Source], peer: str, edit: Callable[[str, str, st
     raise UsageError(
         f"there is no peer {peer!r}",
         where=sources[0].name,
-        hint=f"configured peers: {', '.join(known) or 'none'}; add one with `ikeorch peer add -f FILE`",
+        hint=f"configured peers: {', '.join(known) or 'none'}; `ikeorch peer add --help` says how one comes",
     )
 
 

@@ -68,7 +68,12 @@ def _interface_address(value: object) -> IPInterface:
     raise ValueError(f"{shown(text)} is no address with its prefix length; write one like 192.0.2.1/24")
 
 
-def _network(value: object) -> IPNetwork:
+def parse_network(value: object) -> IPNetwork:
+    """A prefix.
+
+    Raises:
+        ValueError: it is none, or has bits set beyond its length.
+    """
     text = _text(value)
     try:
         better = ip_network(text, strict=False) if re.fullmatch(r"[^/%]+/[0-9]{1,3}", text) else None
@@ -207,7 +212,7 @@ RouterId = Annotated[IPv4Address, BeforeValidator(_router_id), _FAMILY, _schema(
 InterfaceAddress = Annotated[
     IPInterface, BeforeValidator(_interface_address), _FAMILY, _schema("IP address with prefix length", _NETWORK)
 ]
-Network = Annotated[IPNetwork, BeforeValidator(_network), _FAMILY, _schema("IP prefix", _NETWORK)]
+Network = Annotated[IPNetwork, BeforeValidator(parse_network), _FAMILY, _schema("IP prefix", _NETWORK)]
 Rate = Annotated[
     int,
     BeforeValidator(parse_rate),

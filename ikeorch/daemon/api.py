@@ -33,6 +33,8 @@ from ikeorch.errors import ConfigError, ExitCode, IkeorchError, NotPermittedErro
 
 MAX_BODY = 1024 * 1024
 MAX_WAIT = 30.0
+_EDITS = {"POST": "peer add", "DELETE": "peer remove", "PUT": "tunnel count of"}
+"""What the history calls a change of one peer."""
 _HTTP_STATUS = {ExitCode.USAGE: 400, ExitCode.NOT_PERMITTED: 403, ExitCode.TRY_AGAIN: 503}
 
 _log = structlog.get_logger("ikeorch.api")
@@ -239,10 +241,10 @@ class Api:
 
     def _edited(self, request: web.Request, loaded: LoadedConfig, peer: str, *, changed: bool) -> web.Response:
         """Say what an edit changed and what the other side needs."""
-        self._history.record(loaded, uid=_user_id(request), what=f"{request.method} {request.path}")
+        self._history.record(loaded, uid=_user_id(request), what=f"{_EDITS[request.method]} {peer}")
         if changed:
             _log.info("config_changed", peer=peer, uid=_user_id(request), request=f"{request.method} {request.path}")
-        answer = self._changed(loaded, changed=changed)
+        answer = self._changed(loaded, changed=changed, peer=peer)
         answer["peer"] = peer
         known = loaded.spec.peer(peer)
         if known is not None:
@@ -253,11 +255,17 @@ class Api:
                 answer["peer_block"] = f"# {error}\n"
         return web.json_response(answer)
 
-    def _changed(self, loaded: LoadedConfig, *, changed: bool) -> Json:
+    def _changed(self, loaded: LoadedConfig, *, changed: bool, peer: str | None = None) -> Json:
+        """The answer to a change, with all warnings, or with those that concern one peer."""
+        about = [("peers", at) for at, each in enumerate(loaded.spec.peers) if each.name == peer]
         return {
             "format_version": FORMAT_VERSION,
             "changed": changed,
-            "warnings": [warning.render(str(self._config.path)) for warning in loaded.warnings],
+            "warnings": [
+                warning.render(str(self._config.path))
+                for warning in loaded.warnings
+                if peer is None or warning.location[:2] in about
+            ],
         }
 
 

@@ -11,8 +11,6 @@ from typing import Any
 from lab.node import Node
 from lab.runner import Lab
 
-LEAFS = ("leaf-a", "leaf-b")
-
 _LINK_BANDWIDTH = re.compile(r"\bLB:(?P<asn>\d+):(?P<rate>\d+)")
 
 
@@ -70,10 +68,9 @@ def start_fabric(lab: Lab) -> None:
 
     One after the other: bgpd looks for zebra again only after 10 s when it finds none.
     """
-    for name in LEAFS:
-        if name in lab.nodes:
-            for daemon in lab.topology.node(name).daemons:
-                lab.node(name).start_daemon(daemon)
+    for spec in lab.topology.nodes:
+        for daemon in spec.daemons if spec.role == "router" else ():
+            lab.node(spec.name).start_daemon(daemon)
 
 
 def vtysh(node: Node, *commands: str) -> str:

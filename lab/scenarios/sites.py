@@ -18,6 +18,7 @@ IKEORCH = str(Path(sys.executable).parent / "ikeorch")
 CA_FOLDER = "/var/lib/ikeorch-ca"
 PKI_FOLDER = "/etc/ikeorch/pki"
 GATEWAYS = ("gw-a", "gw-b")
+"""Those that `bring_up` joins; another one of the topology gets its daemons and nothing else."""
 TUNNELS = 4
 REMOTE_PREFIXES = {"leaf-a": ("10.2.0.0/16", "fd00:b::/48"), "leaf-b": ("10.1.0.0/16", "fd00:a::/48")}
 """What each leaf learns by BGP."""
@@ -43,28 +44,37 @@ def status(node: Node) -> Any:  # noqa: ANN401 - the command's JSON
 
 
 def issue_certificates(lab: Lab, *, tunnels: int = 16) -> None:
-    """Make a CA on gateway A, issue for both gateways, and carry B's files over, as an operator would with scp."""
-    names = ("--tunnels", str(tunnels))
-    a, b = (lab.node(name) for name in GATEWAYS)
-    ikeorch(a, "pki", "init", "--ca-dir", CA_FOLDER, "--name", "lab CA")
-    ikeorch(a, "pki", "issue", "gw-a.dc.example", "--ca-dir", CA_FOLDER, "--out-dir", PKI_FOLDER, *names)
-    ikeorch(a, "pki", "issue", "gw-b.dc.example", "--ca-dir", CA_FOLDER, "--out-dir", "/tmp/for-gw-b", *names)
-    b.run(["mkdir", "-p", "-m", "700", PKI_FOLDER])
-    for name, mode in (("gw-b.key", 0o600), ("gw-b.pem", 0o644), ("ca.pem", 0o644)):
-        target = b.path(f"{PKI_FOLDER}/{name}")
-        target.write_bytes(a.path(f"/tmp/for-gw-b/{name}").read_bytes())
+    """Make a CA on gateway A, and issue for the two gateways that `add_tunnels` joins."""
+    ikeorch(lab.node("gw-a"), "pki", "init", "--ca-dir", CA_FOLDER, "--name", "lab CA")
+    for name in GATEWAYS:
+        issue_certificate(lab, name, tunnels=tunnels)
+
+
+def issue_certificate(lab: Lab, name: str, *, tunnels: int = 16) -> None:
+    """Issue for a gateway on A, where the CA is, and carry the files over, as an operator would with scp."""
+    a, gateway = lab.node("gw-a"), lab.node(name)
+    folder = PKI_FOLDER if gateway is a else f"/tmp/for-{name}"
+    command = ("pki", "issue", f"{name}.dc.example", "--ca-dir", CA_FOLDER, "--out-dir", folder)
+    ikeorch(a, *command, "--tunnels", str(tunnels))
+    if gateway is a:
+        return
+    gateway.run(["mkdir", "-p", "-m", "700", PKI_FOLDER])
+    for file, mode in ((f"{name}.key", 0o600), (f"{name}.pem", 0o644), ("ca.pem", 0o644)):
+        target = gateway.path(f"{PKI_FOLDER}/{file}")
+        target.write_bytes(a.path(f"{folder}/{file}").read_bytes())
         target.chmod(mode)
 
 
 def start_daemons(lab: Lab) -> None:
-    """The daemons that the topology names: FRR on the leafs, the others on both gateways."""
+    """The daemons that the topology names: FRR on the leafs, the others on all gateways."""
     start_fabric(lab)
-    for name in GATEWAYS:
-        for daemon in lab.topology.node(name).daemons:
-            lab.node(name).start_daemon(daemon, ready=None)
-    for name in GATEWAYS:
-        for daemon in lab.topology.node(name).daemons:
-            lab.node(name).wait_ready(daemon, READY)
+    gateways = [spec for spec in lab.topology.nodes if spec.role == "gateway"]
+    for spec in gateways:
+        for daemon in spec.daemons:
+            lab.node(spec.name).start_daemon(daemon, ready=None)
+    for spec in gateways:
+        for daemon in spec.daemons:
+            lab.node(spec.name).wait_ready(daemon, READY)
 
 
 def add_tunnels(lab: Lab, count: int = TUNNELS) -> str:

@@ -70,6 +70,24 @@ async def test_an_edited_file_is_in_force_only_once_it_is_applied(world: World) 
     assert (await ask(world, "GET", "/v1/history"))["revisions"][0]["uid"] == 0
 
 
+async def test_changes_of_a_peer_are_named_as_commands_and_warn_of_that_peer_alone(world: World) -> None:
+    """What another peer's entry warns of was said when that one was changed."""
+    await world.passes(2)
+    block = "{name: gw-c, site: dc-c, identity: gw-c.dc.example, asn: 65030, inner: [10.255.9.0/27], "
+    block += "uplinks: [{name: isp1, addresses: [198.51.102.1]}], tunnels: {count: 0}}"
+    added = await ask(world, "POST", "/v1/peers", {"block": block})
+    assert added["warnings"] == []
+    more = await ask(world, "PUT", "/v1/peers/gw-c/tunnels", {"at_least": 2})
+    assert ["0 and 1 on isp1" in warning for warning in more["warnings"]] == [True]
+    await ask(world, "DELETE", "/v1/peers/gw-c")
+    assert [command for _, command, _ in await outcomes(world)] == [
+        "start",
+        "peer add gw-c",
+        "tunnel count of gw-c",
+        "peer remove gw-c",
+    ]
+
+
 async def test_a_plan_that_was_looked_at_is_refused_once_the_world_moved(world: World) -> None:
     """Another file, or another state of the kernel: nothing is changed, and the way on is said."""
     await up(world)

@@ -10,13 +10,13 @@ import jsonschema
 import pytest
 from ruamel.yaml import YAML
 
-from lab.runner import ONE_PAIR, TWO_DC
+from lab.runner import ONE_PAIR, THREE_DC, TWO_DC
 
 SCHEMA = os.environ.get("IKEORCH_CLAB_SCHEMA")
 
 
 @pytest.mark.skipif(not SCHEMA, reason="IKEORCH_CLAB_SCHEMA does not name containerlab's clab.schema.json")
-@pytest.mark.parametrize("path", [TWO_DC, ONE_PAIR], ids=lambda path: path.name)
+@pytest.mark.parametrize("path", [TWO_DC, THREE_DC, ONE_PAIR], ids=lambda path: path.name)
 def test_topology_is_valid_for_containerlab(path: Path) -> None:
     """It validates, and the same file with an unknown key does not (so the schema is looked at)."""
     assert SCHEMA is not None

@@ -172,6 +172,8 @@ BROKEN = [
     ("10.255.1.0/27", "198.51.100.0/27", 20, "the tunnel would run through itself"),
     ("[198.51.101.1]", "[224.0.0.5]", 19, "is no address of a host"),
     ("[198.51.101.1]", "[127.0.0.1]", 19, "is no address of a host"),
+    ("[198.51.101.1]", '["::ffff:198.51.101.1"]', 19, "in IPv6's form, which no host has on the wire"),
+    ("[10.2.0.0/16,", '["::ffff:a02:0/112",', 21, "holds no addresses that a host in another network may have"),
     ("gateway: 192.0.2.254", "gateway: 192.0.2.1", 9, "is the uplink's own address"),
     ("name: gw-b", "name: gw-a", 15, "this gateway's own name"),
     ("name: gw-b", "name: GW_B", 15, "'GW_B' is no name; write lower-case letters"),

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from ikeorch.cli.main import run
+from ikeorch.config.block import render_peer_block
+from ikeorch.config.edit import add_peer, set_tunnel_count
 from ikeorch.config.loader import load_config, read_config
 from ikeorch.config.show import effective, render_effective, render_written
 from ikeorch.config.sources import Source
+from ikeorch.core.paths import underlay_paths
 from tests.examples import GATEWAY_A, GATEWAY_B
 from tests.unit.config.broken import GOOD
 from tests.unit.config.test_include import MAIN, PEER_C, SUITES
@@ -78,6 +82,49 @@ def test_the_command_shows_a_file_without_the_daemon(tmp_path: Path, capsys: pyt
     assert view["configuration"]["peers"][0]["tunnels"]["dpd_delay"] == "30s"
     assert run(["config", "show", "--config", str(path), "--output", "json"]) == 0
     assert "dpd_delay" not in json.loads(capsys.readouterr().out)["configuration"]["peers"][0]["tunnels"]
+
+
+def test_a_gateway_introduces_itself(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The block that B prints is a valid peer of A; A's own block comes back to B, and both have the same bundle."""
+    path = write(tmp_path / "gw.yaml", GATEWAY_B)
+    command = ["config", "show", "--config", str(path), "--as-peer", "--capacity", "50G"]
+    command += ["--inner", "10.255.1.0/27", "--inner", "fd00:1::/123"]
+    assert run(command) == 0
+    block = capsys.readouterr().out
+    alone = GATEWAY_A[: GATEWAY_A.index("peers:")]
+    text, name = add_peer(alone, block, "a", "block")
+    assert name == "gw-b"
+    a = load_config(set_tunnel_count(text, "gw-b", 4, "a"), "a").spec
+    known = load_config(GATEWAY_A, "a").spec
+    assert a.peers == (replace(known.peers[0], uplinks=known.peers[0].uplinks[::-1]),)
+    assert underlay_paths(a, a.peers[0]) == underlay_paths(known, known.peers[0])
+    assert load_config(add_peer(GATEWAY_B, render_peer_block(a, a.peers[0]), "b", "block")[0], "b").spec.peers
+    assert run([*command, "--output", "json"]) == 0
+    assert json.loads(capsys.readouterr().out)["peer_block"] == block
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["--as-peer"], "one or two inner networks are needed"),
+        (["--as-peer", "--inner", "10.255.1.0/27"], "this gateway's fd00:a::/48 needs an inner IPv6 network"),
+        (["--as-peer", "--inner", "10.255.9.0/27", "--inner", "10.255.8.0/27"], "one or two inner networks"),
+        (["--as-peer", "--inner", "10.255.9.1/27"], "did you mean 10.255.9.0/27?"),
+        (["--as-peer", "--inner", "10.255.0.0/16", "--inner", "fd00:9::/64"], "overlaps 10.255.1.0/27 of gw-b"),
+        (["--as-peer", "--inner", "10.1.2.0/24", "--inner", "fd00:9::/64"], "overlaps this gateway's 10.1.0.0/16"),
+        (["--as-peer", "--inner", "10.255.9.0/27", "--inner", "fd00:9::/64", "--capacity", "5"], "'5' is not a rate"),
+        (["--inner", "10.255.9.0/27"], "--as-peer goes with --inner"),
+    ],
+)
+def test_what_makes_no_block_is_refused(
+    arguments: list[str], complaint: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Exit 64, nothing on stdout, and what to write instead."""
+    path = write(tmp_path / "gw.yaml", GATEWAY_A)
+    assert run(["config", "show", "--config", str(path), *arguments]) == 64
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert complaint in captured.err
 
 
 def test_no_key_file_is_opened(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

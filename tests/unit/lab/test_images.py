@@ -12,7 +12,7 @@ from ruamel.yaml import YAML
 
 import lab.container
 from lab.daemons import DAEMONS
-from lab.runner import ONE_PAIR, REPO, TWO_DC
+from lab.runner import ONE_PAIR, REPO, THREE_DC, TWO_DC
 from lab.topology import load_topology
 
 DOCKERFILE = REPO / "lab" / "images" / "Dockerfile"
@@ -138,7 +138,7 @@ def test_image_brings_the_program_of_every_daemon(name: str) -> None:
         assert package in packages(DOCKERFILE.read_text())
 
 
-@pytest.mark.parametrize("path", [TWO_DC, ONE_PAIR], ids=lambda path: path.name)
+@pytest.mark.parametrize("path", [TWO_DC, THREE_DC, ONE_PAIR], ids=lambda path: path.name)
 def test_topology_uses_the_image_and_names_what_runs(path: Path) -> None:
     """All nodes are of the image that the guide builds; gateways and leafs have their daemons, nobody else has any."""
     body = YAML(typ="safe").load(path.read_text())["topology"]

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 
 import pytest
 
-from lab.runner import ONE_PAIR, TWO_DC, node_sysctls
+from lab.runner import ONE_PAIR, THREE_DC, TWO_DC, node_sysctls
 from lab.topology import TopologyError, load_topology, parse_topology
 
 SMALL = """
@@ -31,7 +32,24 @@ def test_two_sites_have_the_nodes_of_the_reference_scenario() -> None:
     assert tuple(sorted(topology.interfaces("gw-a"))) == ("eth1", "eth2", "eth3")
 
 
-@pytest.mark.parametrize("path", [TWO_DC, ONE_PAIR], ids=lambda path: path.name)
+def test_the_third_site_joins_the_same_two() -> None:
+    """Every node of the two sites is in both files, the providers apart, whose links and routes are more."""
+    two, three = load_topology(TWO_DC), load_topology(THREE_DC)
+    for node in two.nodes:
+        other = three.node(node.name)
+        more = node.name.startswith("isp")
+        assert dataclasses.replace(other, exec=()) == dataclasses.replace(node, exec=())
+        assert set(other.exec) > set(node.exec) if more else other.exec == node.exec
+    assert {node.name for node in three.nodes} - {node.name for node in two.nodes} == {
+        "gw-c",
+        "leaf-c",
+        "host-c1",
+        "host-c2",
+    }
+    assert set(two.links) < set(three.links)
+
+
+@pytest.mark.parametrize("path", [TWO_DC, THREE_DC, ONE_PAIR], ids=lambda path: path.name)
 def test_published_topology_addresses_every_interface_in_both_families(path: Path) -> None:
     """Each end of each link has an IPv4 and an IPv6 address, and no exec names an interface that is not there."""
     topology = load_topology(path)
@@ -42,7 +60,7 @@ def test_published_topology_addresses_every_interface_in_both_families(path: Pat
         assert interfaces == {interface for address, interface in given if ":" in address}
 
 
-@pytest.mark.parametrize("path", [TWO_DC, ONE_PAIR], ids=lambda path: path.name)
+@pytest.mark.parametrize("path", [TWO_DC, THREE_DC, ONE_PAIR], ids=lambda path: path.name)
 def test_providers_delay_every_packet_and_do_not_know_the_sites(path: Path) -> None:
     """5 ms at each egress of a provider, and no route of theirs leads into a site."""
     topology = load_topology(path)
@@ -50,12 +68,12 @@ def test_providers_delay_every_packet_and_do_not_know_the_sites(path: Path) -> N
         delayed = {command[4] for command in node.exec if command[0] == "tc" and "5ms" in command}
         assert set(topology.interfaces(node.name)) == delayed
         text = " ".join(" ".join(command) for command in node.exec)
-        assert not any(site in text for site in ("10.1.", "10.2.", "fd00:", "default"))
+        assert not any(site in text for site in ("10.1.", "10.2.", "10.3.", "fd00:", "default"))
 
 
 def test_nodes_of_one_lab_hash_differently() -> None:
     """Each node has its own multipath seed, which is never 0 (0 means the kernel's shared one)."""
-    seeds = [dict(node_sysctls(node))["net.ipv4.fib_multipath_hash_seed"] for node in load_topology(TWO_DC).nodes]
+    seeds = [dict(node_sysctls(node))["net.ipv4.fib_multipath_hash_seed"] for node in load_topology(THREE_DC).nodes]
     assert len(seeds) == len(set(seeds))
     assert "0" not in seeds
 
