@@ -220,10 +220,15 @@ def needed_sysctls(spec: GatewaySpec, allocations: Allocations) -> Iterable[Sysc
     yield Sysctl(name="net.ipv6.fib_multipath_hash_policy", value="1")
     yield Sysctl(name="net.ipv4.fib_multipath_hash_seed", value=str(hash_seed(spec.name)), required=False)
     for device in sorted({uplink.interface for uplink in spec.uplinks}):
-        yield Sysctl(name=f"net.ipv4.conf.{device.replace('.', '/')}.rp_filter", value="2")
+        yield Sysctl(name=reverse_path_setting(device), value="2")
     for peer in spec.peers:
         for tunnel in peer.tunnel_ids:
-            yield Sysctl(name=f"net.ipv4.conf.{allocations.interface(tunnel)}.rp_filter", value="2")
+            yield Sysctl(name=reverse_path_setting(allocations.interface(tunnel)), value="2")
+
+
+def reverse_path_setting(device: str) -> str:
+    """Name of a device's reverse-path filter, as sysctl(8) writes a device's name that has a dot."""
+    return f"net.ipv4.conf.{device.replace('.', '/')}.rp_filter"
 
 
 def _guard(spec: GatewaySpec, tunnels: Iterable[TunnelPlan]) -> Guard:

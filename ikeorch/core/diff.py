@@ -12,7 +12,7 @@ from dataclasses import replace
 from ikeorch.core.actual import Actual
 from ikeorch.core.charon_state import CharonState
 from ikeorch.core.desired import Desired, TunnelPlan
-from ikeorch.core.fabric import FabricWish, describe_routes
+from ikeorch.core.fabric import FabricWish, describe_change, restarted_sessions
 from ikeorch.core.ids import CONNECTION_PREFIX, TunnelId
 from ikeorch.core.kernel_state import (
     Guard,
@@ -82,10 +82,20 @@ def _diff_fabric(wanted: FabricWish, asked: FabricWish | None) -> Iterable[Actio
     """ExaBGP's own state is the speaker's matter; here it counts what the speaker was asked for."""
     if wanted == asked or (asked is None and not wanted.fabric.neighbors):
         return
-    change = describe_routes(asked, wanted)
-    symbol = Symbol.ADD if asked is None else Symbol.CHANGE
-    reason = "the fabric was not told yet" if asked is None else "what the tunnels can carry changed"
-    yield Action(step=Step.ANNOUNCE, operation=Advertise(wanted, change), symbol=symbol, reason=reason)
+    action = Action(
+        step=Step.ANNOUNCE,
+        operation=Advertise(wanted, describe_change(asked, wanted)),
+        symbol=Symbol.ADD,
+        reason="the fabric was not told yet",
+    )
+    if asked is not None:
+        restarted = restarted_sessions(asked, wanted)
+        reason = "what the tunnels can carry changed" if asked.routes != wanted.routes else "configured otherwise"
+        if restarted:
+            reason += f"; the session with {', '.join(str(each) for each in restarted)} begins anew, its routes with it"
+        impact = Impact.OUTAGE if restarted else Impact.NONE
+        action = replace(action, symbol=Symbol.RISK if restarted else Symbol.CHANGE, reason=reason, impact=impact)
+    yield action
 
 
 def _diff_kernel(desired: Desired, kernel: KernelState) -> Iterable[Action]:
