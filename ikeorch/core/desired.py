@@ -34,6 +34,7 @@ from ikeorch.core.kernel_state import (
     UnderlayRoute,
     XfrmInterface,
     collapse_networks,
+    reverse_path_setting,
 )
 from ikeorch.core.mtu import inner_mtu
 from ikeorch.core.paths import UnderlayPath, inner_addresses, tunnel_identities, underlay_paths
@@ -224,11 +225,6 @@ def needed_sysctls(spec: GatewaySpec, allocations: Allocations) -> Iterable[Sysc
     for peer in spec.peers:
         for tunnel in peer.tunnel_ids:
             yield Sysctl(name=reverse_path_setting(allocations.interface(tunnel)), value="2")
-
-
-def reverse_path_setting(device: str) -> str:
-    """Name of a device's reverse-path filter, as sysctl(8) writes a device's name that has a dot."""
-    return f"net.ipv4.conf.{device.replace('.', '/')}.rp_filter"
 
 
 def _guard(spec: GatewaySpec, tunnels: Iterable[TunnelPlan]) -> Guard:

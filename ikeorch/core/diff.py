@@ -28,6 +28,7 @@ from ikeorch.core.kernel_state import (
     UnderlayRoute,
     XfrmInterface,
     collapse_networks,
+    without_devices,
 )
 from ikeorch.core.plan import (
     Action,
@@ -101,22 +102,25 @@ def _diff_fabric(wanted: FabricWish, asked: FabricWish | None) -> Iterable[Actio
 def _diff_kernel(desired: Desired, kernel: KernelState) -> Iterable[Action]:
     owners = {plan.interface: plan.tunnel for plan in desired.tunnels.values()}
     owners |= {entry.name: entry.tunnel for entry in kernel.objects.values() if isinstance(entry, XfrmInterface)}
+    anew = _made_anew(desired, kernel)
+    objects = without_devices(kernel.objects, anew) if anew else kernel.objects
     for key, wanted in desired.kernel.items():
-        found = kernel.objects.get(key)
+        found = objects.get(key)
         if found == wanted:
             continue
         if isinstance(wanted, Guard):
             yield from _diff_guard(wanted, found if isinstance(found, Guard) else None)
             continue
+        missing = "goes with an interface that is made anew" if key in kernel.objects else "missing"
         yield Action(
             step=_ensure_step(wanted),
             operation=EnsureObject(wanted),
             symbol=Symbol.ADD if found is None else Symbol.CHANGE,
-            reason="missing" if found is None else f"differs: {_difference(found, wanted)}",
+            reason=missing if found is None else f"differs: {_difference(found, wanted)}",
             tunnel=_owner(wanted, owners),
             impact=_kernel_impact(found, wanted),
         )
-    for key, found in kernel.objects.items():
+    for key, found in objects.items():
         if key in desired.kernel or isinstance(found, Sysctl | Guard):
             continue
         yield Action(
@@ -126,6 +130,17 @@ def _diff_kernel(desired: Desired, kernel: KernelState) -> Iterable[Action]:
             reason="no longer configured",
             tunnel=_owner(found, owners),
         )
+
+
+def _made_anew(desired: Desired, kernel: KernelState) -> frozenset[str]:
+    """Interfaces that are removed and made again within the plan."""
+    return frozenset(
+        wanted.name
+        for key, wanted in desired.kernel.items()
+        if isinstance(wanted, XfrmInterface)
+        and isinstance(found := kernel.objects.get(key), XfrmInterface)
+        and not found.can_become(wanted)
+    )
 
 
 def _diff_guard(wanted: Guard, found: Guard | None) -> Iterable[Action]:
@@ -167,10 +182,9 @@ def _ensure_step(wanted: KernelObject) -> Step:
 
 
 def _kernel_impact(found: KernelObject | None, wanted: KernelObject) -> Impact:
-    """An XFRM interface cannot change its if_id or underlay: it is made anew, and its tunnel is out meanwhile."""
+    """The tunnel of an interface that is made anew is out meanwhile."""
     if isinstance(wanted, XfrmInterface) and isinstance(found, XfrmInterface):
-        same = found.if_id == wanted.if_id and found.underlay == wanted.underlay
-        return Impact.NONE if same else Impact.OUTAGE
+        return Impact.NONE if found.can_become(wanted) else Impact.OUTAGE
     return Impact.NONE
 
 

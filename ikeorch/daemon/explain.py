@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import assert_never
 
-from ikeorch.core.kernel_state import KernelObject, ObjectKey
+from ikeorch.core.kernel_state import KernelObject, ObjectKey, XfrmInterface, without_devices
 from ikeorch.core.plan import (
     Advertise,
     EnsureObject,
@@ -54,9 +54,13 @@ def _explain(operation: Operation, planned: Planned, standing: dict[ObjectKey, K
         case Advertise(wish, _):
             return fabric_lines(planned.actual.fabric.wish, wish)
         case EnsureObject(target):
-            lines = ensure_lines(target, standing.get(target.key))
+            found = standing.get(target.key)
+            if isinstance(target, XfrmInterface) and isinstance(found, XfrmInterface) and not found.can_become(target):
+                left = without_devices(standing, {target.name})
+                standing.clear()
+                standing.update(left)
             standing[target.key] = target
-            return lines
+            return ensure_lines(target, found)
         case RemoveObject(target):
             standing.pop(target.key, None)
             return remove_lines(target)

@@ -64,13 +64,14 @@ def unload_lines(name: str) -> list[str]:
 
 
 def initiate_lines(connection: str, socket: Path) -> list[str]:
-    """How an IKE_SA with its CHILD_SA is begun."""
-    return [_swanctl(socket, "--initiate", "--ike", connection, "--child", connection)]
+    """How an IKE_SA with its CHILD_SA is begun; without waiting for its end, which would hold a thread of charon's."""
+    return [_swanctl(socket, "--initiate", "--ike", connection, "--child", connection, "--timeout", "-1")]
 
 
 def terminate_lines(ike_id: int, socket: Path, *, force: bool) -> list[str]:
     """How one IKE_SA is ended."""
-    return [_swanctl(socket, "--terminate", "--ike-id", str(ike_id), *(["--force"] if force else []))]
+    force_it = ("--force",) if force else ()
+    return [_swanctl(socket, "--terminate", "--ike-id", str(ike_id), *force_it, "--timeout", "-1")]
 
 
 def _swanctl(socket: Path, *words: str) -> str:

@@ -119,7 +119,7 @@ def _interface_lines(wanted: XfrmInterface, found: XfrmInterface | None) -> list
     """An interface whose if_id or underlay differs is made anew, every other difference is changed in place."""
     device = ("dev", wanted.name)
     lines = []
-    if found is not None and (found.if_id, found.underlay) != (wanted.if_id, wanted.underlay):
+    if found is not None and not found.can_become(wanted):
         lines, found = remove_lines(found), None
     if found is None:
         kind = ("type", "xfrm", "dev", wanted.underlay, "if_id", wanted.if_id)

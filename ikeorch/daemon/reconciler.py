@@ -18,10 +18,11 @@ from ikeorch.adapters.probe.stamp import Sender
 from ikeorch.core.actual import Actual
 from ikeorch.core.allocate import Allocations
 from ikeorch.core.conditions import Code, Condition, carry_over
-from ikeorch.core.desired import Desired, compute_desired, needed_sysctls, reverse_path_setting
+from ikeorch.core.desired import Desired, compute_desired, needed_sysctls
 from ikeorch.core.establish import Memory, next_wake
 from ikeorch.core.health import Verdict
 from ikeorch.core.ids import TunnelId
+from ikeorch.core.kernel_state import reverse_path_setting
 from ikeorch.core.plan import Action, describe_operation
 from ikeorch.core.planner import World, plan_actions
 from ikeorch.core.renew import next_renewal, outstanding
