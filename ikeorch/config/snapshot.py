@@ -221,7 +221,7 @@ def parse_snapshot(raw: bytes) -> Snapshot:
     for where, value in _leaves(data):
         _check_leaf(where, value)
     try:
-        file = _File.model_validate(data)
+        file = _File.model_validate_json(raw, strict=True)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         raise ValueError(f"{_path(first['loc'])}: {first['msg']}") from None
