@@ -34,6 +34,7 @@ from ikeorch.core.kernel_state import (
     UnderlayRoute,
     XfrmInterface,
     collapse_networks,
+    reverse_path_setting,
 )
 from ikeorch.core.mtu import inner_mtu
 from ikeorch.core.paths import UnderlayPath, inner_addresses, tunnel_identities, underlay_paths
@@ -220,10 +221,10 @@ def needed_sysctls(spec: GatewaySpec, allocations: Allocations) -> Iterable[Sysc
     yield Sysctl(name="net.ipv6.fib_multipath_hash_policy", value="1")
     yield Sysctl(name="net.ipv4.fib_multipath_hash_seed", value=str(hash_seed(spec.name)), required=False)
     for device in sorted({uplink.interface for uplink in spec.uplinks}):
-        yield Sysctl(name=f"net.ipv4.conf.{device.replace('.', '/')}.rp_filter", value="2")
+        yield Sysctl(name=reverse_path_setting(device), value="2")
     for peer in spec.peers:
         for tunnel in peer.tunnel_ids:
-            yield Sysctl(name=f"net.ipv4.conf.{allocations.interface(tunnel)}.rp_filter", value="2")
+            yield Sysctl(name=reverse_path_setting(allocations.interface(tunnel)), value="2")
 
 
 def _guard(spec: GatewaySpec, tunnels: Iterable[TunnelPlan]) -> Guard:

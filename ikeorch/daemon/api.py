@@ -19,7 +19,7 @@ from ikeorch.adapters.peer import peer_of
 from ikeorch.config.block import render_peer_block
 from ikeorch.config.edit import raise_tunnel_count, remove_peer, set_tunnel_count
 from ikeorch.config.loader import LoadedConfig
-from ikeorch.config.place import Sources, append_peer, edit_peer, pack_sources
+from ikeorch.config.place import Sources, append_peer, edit_peer
 from ikeorch.config.show import configuration_view
 from ikeorch.core.ids import MAX_TUNNELS_PER_BUNDLE
 from ikeorch.core.revision import Terms
@@ -28,10 +28,11 @@ from ikeorch.daemon.config_file import ConfigFile
 from ikeorch.daemon.description import require_described, require_described_body, serve_description
 from ikeorch.daemon.history import USUAL, History
 from ikeorch.daemon.losses import carrying
+from ikeorch.daemon.planning import plan_online
 from ikeorch.daemon.reconciler import Reconciler
 from ikeorch.daemon.show import show_routes
 from ikeorch.daemon.terms import read_terms
-from ikeorch.daemon.views import FORMAT_VERSION, Json, history_view, plan_view, revision_view, status_view
+from ikeorch.daemon.views import FORMAT_VERSION, Json, history_view, revision_view, status_view
 from ikeorch.errors import (
     ConfigError,
     ExitCode,
@@ -120,15 +121,16 @@ class Api:
         result = self._reconciler.require_pass()
         return web.json_response({**status_view(result), "on_trial": self._history.on_trial()})
 
-    async def _plan(self, _: web.Request) -> web.Response:
-        """What `apply` would do: the file as it is now, against the world as it is now."""
-        loaded = await self._config.read()
-        return web.json_response(await self._planned(loaded))
+    async def _plan(self, request: web.Request) -> web.Response:
+        """What `apply` would do: the file as it is now, against the world as it is now.
 
-    async def _planned(self, loaded: LoadedConfig) -> Json:
-        actions, unseen = await self._reconciler.plan(loaded.spec)
-        in_force = loaded.spec == self._reconciler.spec
-        return plan_view(actions, unseen, text=pack_sources(loaded.sources), in_force=in_force)
+        ``?explain=1`` adds the commands that each action stands for, ``?snapshot=1`` all that the plan was made from.
+        """
+        explain, save = (bool(_number(request, name, default=0, most=1)) for name in ("explain", "snapshot"))
+        return web.json_response(await self._planned(await self._config.read(), explain=explain, save=save))
+
+    async def _planned(self, loaded: LoadedConfig, *, explain: bool = False, save: bool = False) -> Json:
+        return await plan_online(self._reconciler, loaded, self._config.in_force, explain=explain, save=save)
 
     async def _show_config(self, _: web.Request) -> web.Response:
         """The configuration in force: as written, and with all defaults."""

@@ -7,6 +7,7 @@ pass. Only one daemon gives numbers, so what it read at its start stays true.
 from __future__ import annotations
 
 from ikeorch.core.allocate import Allocations, Wanted, allocate_missing, wanted_numbers
+from ikeorch.core.planner import preview_numbers
 from ikeorch.core.spec import GatewaySpec
 from ikeorch.store.database import Store, StoreError
 
@@ -30,15 +31,17 @@ class Numbers:
 
     def allocate(self, spec: GatewaySpec) -> Allocations:
         """All numbers that the configuration needs, giving and keeping new ones where some are missing."""
-        known = {**self._kept, **self._unkept}
-        self._unkept |= allocate_missing(known, wanted_numbers(spec))
+        self._unkept |= allocate_missing(self.given(), wanted_numbers(spec))
         self._keep()
-        return Allocations({**self._kept, **self._unkept})
+        return Allocations(self.given())
 
     def preview(self, spec: GatewaySpec) -> Allocations:
         """The same numbers without giving them."""
-        known = {**self._kept, **self._unkept}
-        return Allocations({**known, **allocate_missing(known, wanted_numbers(spec))})
+        return preview_numbers(self.given(), spec)
+
+    def given(self) -> dict[Wanted, int]:
+        """All numbers given so far."""
+        return {**self._kept, **self._unkept}
 
     def _keep(self) -> None:
         self.problem = ""

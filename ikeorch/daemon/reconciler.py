@@ -17,14 +17,15 @@ from ikeorch.core.actual import Actual
 from ikeorch.core.allocate import Allocations
 from ikeorch.core.conditions import Code, Condition, carry_over, next_clearing
 from ikeorch.core.desired import Desired, compute_desired, needed_sysctls
-from ikeorch.core.diff import diff_states
-from ikeorch.core.establish import Memory, next_wake, plan_sas
+from ikeorch.core.establish import Memory, next_wake
 from ikeorch.core.health import Verdict
 from ikeorch.core.ids import TunnelId
+from ikeorch.core.kernel_state import reverse_path_setting
 from ikeorch.core.plan import Action, describe_operation
+from ikeorch.core.planner import World, plan_actions
 from ikeorch.core.refusal import Refusal
 from ikeorch.core.refusals import Refusals
-from ikeorch.core.renew import Renewals, next_renewal, outstanding, plan_renewals
+from ikeorch.core.renew import next_renewal, outstanding
 from ikeorch.core.spec import GatewaySpec
 from ikeorch.core.status import (
     TunnelStatus,
@@ -279,7 +280,19 @@ class Reconciler:
         outdated = self._failover.begin_pass()
         desired = self._compute(spec, allocations, actual, credentials)
         spared = self._waves.spared() | self._renewals.moving()
-        planned, self._memory, self._renewals, self._waves = self._plan(desired, actual, now)
+        self._waves = plan_waves(
+            desired, actual, self._waves, self._prober.states(), renewing=self._renewals.spared(), now=now
+        )
+        planned, self._memory, self._renewals = plan_actions(
+            desired,
+            actual,
+            self._memory,
+            self._renewals,
+            touched=self._waves.spared(),
+            held=self._waves.no_renewal(desired.tunnels),
+            now=now,
+            jitter=self._random.random(),
+        )
         planned = hold_back(planned, self._waves, actual)
         if self._waves.spared() | self._renewals.moving() != spared:
             self.wake("tunnels spared")
@@ -325,44 +338,26 @@ class Reconciler:
             self.wake("check what was done")
         return result
 
-    async def plan(self, spec: GatewaySpec) -> tuple[tuple[Action, ...], tuple[Condition, ...]]:
-        """What a pass would do now with a configuration, without doing it, and why it cannot say all of it."""
+    async def look(self, spec: GatewaySpec, *, every_device: bool = False) -> tuple[World, tuple[Condition, ...]]:
+        """All that a plan is made from, and what could not be seen.
+
+        Args:
+            spec: the configuration that is planned.
+            every_device: look at the settings of devices that this configuration does not name, too.
+        """
         found: list[Condition] = []
         credentials = self._read_credentials(spec, found)
-        allocations = self._numbers.preview(spec)
-        actual = await self._snapshot(spec, allocations, found)
-        desired = self._compute(spec, allocations, actual, credentials)
-        planned, _, _, _ = self._plan(desired, actual, Seconds(time.monotonic()))
-        return planned, tuple(found)
-
-    def _plan(
-        self, desired: Desired, actual: Actual, now: Seconds
-    ) -> tuple[tuple[Action, ...], Memory, Renewals, Waves]:
-        """All actions in order, also those that must wait, and what the next pass must remember."""
-        planned = diff_states(desired, actual)
-        renewing = self._renewals.spared()
-        waves = plan_waves(desired, actual, self._waves, self._prober.states(), renewing=renewing, now=now)
-        if actual.charon is None:
-            return planned, self._memory, self._renewals, waves
-        renew_actions, renewals = plan_renewals(
-            desired,
-            actual.charon,
-            self._renewals,
-            touched=waves.spared(),
-            held=waves.no_renewal(desired.tunnels),
-            now=now,
+        actual = await self._snapshot(spec, self._numbers.preview(spec), found, every_device=every_device)
+        world = World(
+            numbers=self._numbers.given(),
+            credentials=credentials.bundle if credentials else None,
+            actual=actual,
+            verdicts=self._verdicts,
+            memory=self._memory,
+            renewals=self._renewals,
+            now=Seconds(time.monotonic()),
         )
-        sa_actions, memory = plan_sas(
-            desired,
-            actual.charon,
-            self._memory,
-            grouped=actual.grouped_tunnels(),
-            renewing=renewals.busy(),
-            now=now,
-            jitter=self._random.random(),
-        )
-        actions = (*planned, *sa_actions, *renew_actions)
-        return tuple(sorted(actions, key=lambda action: action.step)), memory, renewals, waves
+        return world, tuple(found)
 
     @staticmethod
     def _read_credentials(spec: GatewaySpec, found: list[Condition]) -> LoadedCredentials | None:
@@ -386,9 +381,14 @@ class Reconciler:
             underlay_mtu=kernel.devices if kernel else {},
         )
 
-    async def _snapshot(self, spec: GatewaySpec, allocations: Allocations, found: list[Condition]) -> Actual:
+    async def _snapshot(
+        self, spec: GatewaySpec, allocations: Allocations, found: list[Condition], *, every_device: bool = False
+    ) -> Actual:
         """Look at kernel and charon at the same time; what cannot be seen is None and a condition."""
         needed = [setting.name for setting in needed_sysctls(spec, allocations)]
+        if every_device:
+            seen = await _attempt(self._kernel.snapshot, Code.KERNEL_UNREADABLE, [])
+            needed.extend(reverse_path_setting(name) for name in (seen.devices if seen else ()))
         kernel, charon = await asyncio.gather(
             _attempt(lambda: self._kernel.snapshot(needed), Code.KERNEL_UNREADABLE, found),
             _attempt(self._charon.snapshot, Code.CHARON_UNREACHABLE, found),

@@ -11,13 +11,15 @@ from typing import Any
 from ikeorch import __version__
 from ikeorch.config.place import unpack_sources
 from ikeorch.core.conditions import Condition
-from ikeorch.core.fabric import format_bandwidth
+from ikeorch.core.fabric import describe_change, format_bandwidth
 from ikeorch.core.fabric_state import FabricState
-from ikeorch.core.plan import Action, describe_operation
+from ikeorch.core.plan import describe_operation
+from ikeorch.core.planner import Planned
 from ikeorch.core.revision import Revision
 from ikeorch.core.spec import FabricSpec, GatewaySpec, PeerSpec
 from ikeorch.core.status import TunnelStatus
 from ikeorch.core.units import Seconds
+from ikeorch.daemon.explain import explain_plan
 from ikeorch.daemon.pass_result import PassResult
 
 FORMAT_VERSION = 1
@@ -143,34 +145,55 @@ def tunnel_view(tunnel: TunnelStatus) -> Json:
     }
 
 
-def plan_view(actions: Iterable[Action], unseen: Iterable[Condition], *, text: str, in_force: bool) -> Json:
+def plan_view(
+    planned: Planned, unseen: Iterable[Condition], *, text: str, in_force: bool, at: float, explain: bool = False
+) -> Json:
     """What `apply` would do, in order, and what could not be seen, so that the plan is not all of it.
 
     Args:
-        actions: in order.
+        planned: the plan.
         unseen: why the plan is not all of it.
         text: of the configuration that was planned.
         in_force: whether that is the one in force.
+        at: Unix seconds of the look at the world.
+        explain: with the lines that each action stands for.
     """
-    actions = list(actions)
-    words = [f"{action.symbol.value} {describe_operation(action.operation)}" for action in actions]
+    described = [describe_operation(action.operation) for action in planned.actions]
+    words = [f"{action.symbol.value} {text}" for action, text in zip(planned.actions, described, strict=True)]
+    actions: list[Json] = [
+        {
+            "symbol": action.symbol.value,
+            "action": text,
+            "reason": action.reason,
+            "impact": action.impact.value,
+            "tunnel": str(action.tunnel) if action.tunnel else None,
+        }
+        for action, text in zip(planned.actions, described, strict=True)
+    ]
+    if explain:
+        for view, lines in zip(actions, explain_plan(planned), strict=True):
+            view["commands"] = lines
     return {
         "format_version": FORMAT_VERSION,
         "in_force": in_force,
         "config_digest": _digest(text),
         "actions_digest": _digest("\n".join(words)),
-        "unseen": [condition_view(replace(condition, since=Seconds(time.time()))) for condition in unseen],
-        "actions": [
-            {
-                "symbol": action.symbol.value,
-                "action": describe_operation(action.operation),
-                "reason": action.reason,
-                "impact": action.impact.value,
-                "tunnel": str(action.tunnel) if action.tunnel else None,
-            }
-            for action in actions
-        ],
+        "unseen": [condition_view(replace(condition, since=Seconds(at))) for condition in unseen],
+        "actions": actions,
+        "later": _later_view(planned),
     }
+
+
+def _later_view(planned: Planned) -> list[Json]:
+    """What no action says yet, since packets must prove the tunnels first."""
+    if planned.expected == planned.desired.fabric or not planned.expected.fabric.neighbors:
+        return []
+    return [
+        {
+            "action": f"BGP {describe_change(planned.desired.fabric, planned.expected)}",
+            "once_proved": [str(tunnel) for tunnel in planned.unproven],
+        }
+    ]
 
 
 def history_view(revisions: Iterable[Revision], confirm_within: float | None) -> Json:
