@@ -42,7 +42,7 @@ from ikeorch.core.planner import World
 from ikeorch.core.renew import Renewals, Standing
 from ikeorch.core.spec import CredentialsSpec
 from ikeorch.core.units import Seconds
-from ikeorch.errors import UsageError
+from ikeorch.errors import ConfigError, UsageError
 
 FORMAT_VERSION: Literal[1] = 1
 MAX_BYTES = 64 * 1024 * 1024
@@ -273,7 +273,7 @@ def _certificate(certificates: tuple[str, ...], number: str) -> str:
 def _sources(text: str, where: str) -> Sources:
     try:
         return unpack_sources(text)
-    except (ValueError, RecursionError):
+    except ConfigError:
         raise ValueError(f"{where}: these are no files of a configuration") from None
 
 

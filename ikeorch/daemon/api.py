@@ -126,7 +126,7 @@ class Api:
 
         ``?explain=1`` adds the commands that each action stands for, ``?snapshot=1`` all that the plan was made from.
         """
-        explain, save = (bool(_number(request, name, default=0, most=1)) for name in ("explain", "snapshot"))
+        explain, save = _flag(request, "explain"), _flag(request, "snapshot")
         return web.json_response(await self._planned(await self._config.read(), explain=explain, save=save))
 
     async def _planned(self, loaded: LoadedConfig, *, explain: bool = False, save: bool = False) -> Json:
@@ -329,6 +329,13 @@ def _whole(value: object) -> int | None:
     if type(value) is float and value.is_integer():
         return int(value)
     return value if type(value) is int else None
+
+
+def _flag(request: web.Request, name: str) -> bool:
+    value = request.query.get(name, "0")
+    if value not in {"0", "1"}:
+        raise UsageError(f"{name} must be 0 or 1")
+    return value == "1"
 
 
 def _number(request: web.Request, name: str, *, default: float, most: float) -> float:
