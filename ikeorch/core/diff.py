@@ -242,6 +242,7 @@ def _diff_charon(desired: Desired, charon: CharonState) -> Iterable[Action]:
             symbol=Symbol.ADD,
             reason="charon does not have our private key",
         )
+    used = {sa.connection for sa in charon.sas}
     for name, connection in desired.connections.items():
         if name not in charon.connections:
             reason, symbol = "charon does not have it", Symbol.ADD
@@ -251,8 +252,7 @@ def _diff_charon(desired: Desired, charon: CharonState) -> Iterable[Action]:
             reason, symbol = f"differs: {_connection_difference(charon, name, desired)}", Symbol.CHANGE
         else:
             continue
-        live = any(sa.connection == name for sa in charon.sas)
-        changed = name in charon.loaded and live
+        changed = name in charon.loaded and name in used
         yield Action(
             step=Step.CONNECTION,
             operation=LoadConnection(connection),

@@ -62,10 +62,13 @@ def compute_fabric(spec: GatewaySpec, weights: Mapping[TunnelId, int], held: Col
         held: prefixes whose tunnels all look dead.
     """
     routes = []
+    carried = {peer.name: 0 for peer in spec.peers}
     capacities = {peer.name: peer.tunnels.capacity for peer in spec.peers}
+    for tunnel, weight in weights.items():
+        carried[tunnel.peer] += capacities[tunnel.peer] if weight else 0
     for prefix_text, (_, peers) in offering_peers(spec).items():
         prefix = ip_network(prefix_text)
-        total = sum(capacities[tunnel.peer] for tunnel, weight in weights.items() if weight and tunnel.peer in peers)
+        total = sum(carried[peer] for peer in peers)
         if total == 0 or (prefix in held and spec.fabric.when_unreachable is WhenUnreachable.WITHDRAW):
             continue
         bandwidth = UNREACHABLE if prefix in held else scaled(total, spec.fabric.bandwidth_scale)
