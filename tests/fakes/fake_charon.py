@@ -199,6 +199,20 @@ class FakeCharon:
         sa.children.append(FakeChildSa(name=name, unique_id=next(self._ids), if_id=if_id))
         self.emit("child-updown", {"up": "yes", connection: self._ike_section(sa)})
 
+    def freeze(self) -> None:
+        """Compose the answer to list-sas once, so that a benchmark measures its reader."""
+        sent = bytearray()
+        sink = _Client(type("Sink", (), {"write": staticmethod(sent.extend)})())
+        sink.events.add("list-sa")
+        self._list_sas(sink, {})
+        answer = bytes(sent)
+
+        def list_sas(client: _Client, _message: dict[str, Any]) -> dict[str, Any]:
+            client.writer.write(answer)
+            return {}
+
+        self._handlers["list-sas"] = list_sas
+
     def _since(self) -> str:
         """Wavers by a second, as charon's own does."""
         return f"Jan {self._generation:02} 12:00:0{next(self._ids) % 2} 2026"

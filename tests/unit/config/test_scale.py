@@ -122,7 +122,7 @@ def check_and_plan(text: str) -> Callable[[], None]:
     ("small", "big"),
     [
         ({"peers": 4, "tunnels": 64}, {"peers": 4, "tunnels": 256}),
-        ({"peers": 32, "tunnels": 8}, {"peers": 128, "tunnels": 8}),
+        ({"peers": 16, "tunnels": 4}, {"peers": 64, "tunnels": 4}),
         ({"peers": 4, "tunnels": 4, "prefixes": 100}, {"peers": 16, "tunnels": 4, "prefixes": 100}),
         ({"peers": 8, "tunnels": 4, "addresses": 16}, {"peers": 8, "tunnels": 4, "addresses": 64}),
     ],
