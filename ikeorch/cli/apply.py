@@ -161,7 +161,11 @@ def confirm(client: Client, output: str) -> int:
 @output_option
 @socket_option
 def rollback(client: Client, revision: int | None, output: str) -> int:
-    """Put REVISION in force again, or the one before; the file on disk becomes it too."""
+    """Put REVISION in force again, or the one before; the file on disk becomes it too.
+
+    Going back twice goes further back, never to what was just left or undone. `ikeorch history` lists all revisions,
+    `ikeorch history N` shows one.
+    """
     answer = client.request("POST", "/v1/rollback", {"revision": revision})
     if output == "json":
         print_json(answer)

@@ -16,7 +16,7 @@ import structlog
 from ikeorch.config.loader import LoadedConfig
 from ikeorch.config.place import pack_sources, unpack_sources
 from ikeorch.core.conditions import Code, Condition
-from ikeorch.core.revision import Confirmation, Outcome, Revision, Terms, Trial
+from ikeorch.core.revision import Confirmation, Outcome, Revision, Terms, Trial, one_before, rollback_to
 from ikeorch.core.units import Seconds
 from ikeorch.daemon.config_file import ConfigFile
 from ikeorch.daemon.deadline import deadline_in, seconds_left
@@ -177,7 +177,7 @@ class History:
         """Put an older revision in force again, as a new one, and in the file.
 
         Args:
-            number: which; None for the one before the last.
+            number: which; None for the one before, see `one_before`.
             uid: who wants it, -1 for the daemon.
             reason: why.
 
@@ -200,7 +200,7 @@ class History:
             self._revisions.add(
                 at=now,
                 uid=uid,
-                what=f"rollback to {target.number}",
+                what=rollback_to(target.number),
                 text=pack_sources(loaded.sources),
                 outcome=Outcome.IN_FORCE,
             )
@@ -213,8 +213,7 @@ class History:
         if number is None and waiting is not None:
             number = waiting.previous
         if number is None:
-            current = known[-1].text if known else ""
-            number = next((each.number for each in reversed(known) if each.text != current), 0)
+            number = one_before(known)
         found = next((each for each in known if each.number == number), None)
         if found is None:
             numbers = f"there are 1 to {known[-1].number}" if known else "there is none yet"
