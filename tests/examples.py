@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ikeorch.config.loader import load_config
 from ikeorch.core.allocate import Allocations, allocate_missing, wanted_numbers
-from ikeorch.core.desired import CredentialBundle
+from ikeorch.core.desired import CredentialBundle, Desired, compute_desired
 from ikeorch.core.spec import GatewaySpec
 from ikeorch.core.units import Seconds
 
@@ -67,3 +67,17 @@ def gateway_a() -> GatewaySpec:
 def allocations(spec: GatewaySpec) -> Allocations:
     """The numbers that a fresh store gives."""
     return Allocations(allocate_missing({}, wanted_numbers(spec)))
+
+
+def desired_a() -> Desired:
+    """What gateway A should be before any packet has proved a tunnel."""
+    spec = gateway_a()
+    return compute_desired(
+        spec,
+        allocations(spec),
+        credentials=CREDENTIALS,
+        verdicts={},
+        grouped=frozenset(),
+        resilient=False,
+        underlay_mtu={},
+    )

@@ -15,13 +15,15 @@ from typing import TypeVar
 
 from ikeorch.core.actual import Actual
 from ikeorch.core.allocate import Allocations
-from ikeorch.core.conditions import Code, Condition, carry_over
+from ikeorch.core.conditions import Code, Condition, carry_over, next_clearing
 from ikeorch.core.desired import Desired, compute_desired, needed_sysctls
 from ikeorch.core.diff import diff_states
 from ikeorch.core.establish import Memory, next_wake, plan_sas
 from ikeorch.core.health import Verdict
 from ikeorch.core.ids import TunnelId
 from ikeorch.core.plan import Action, describe_operation
+from ikeorch.core.refusal import Refusal
+from ikeorch.core.refusals import Refusals
 from ikeorch.core.renew import Renewals, next_renewal, outstanding, plan_renewals
 from ikeorch.core.spec import GatewaySpec
 from ikeorch.core.status import (
@@ -118,6 +120,7 @@ class Reconciler:
         self._waves = Waves()
         self._made_with = MadeWith(store)
         self._renewals = self._made_with.load()
+        self._refusals = Refusals()
         self._passes = 0
         self._finished = asyncio.Condition()
         self._random = random.SystemRandom()
@@ -153,6 +156,11 @@ class Reconciler:
         """Ask for a pass soon."""
         self._wake.add(reason)
 
+    def refused(self, refusal: Refusal) -> None:
+        """An IKE exchange was refused, here or by a peer."""
+        if self._refusals.add(refusal, Seconds(time.monotonic())):
+            self.wake(f"{refusal.tunnel or refusal.remote} refused")
+
     async def wait_for_pass(self, after: int, patience: Seconds) -> PassResult | None:
         """Wait until a pass with a number above `after` is finished, at most `patience` seconds; then the last one."""
         try:
@@ -179,7 +187,13 @@ class Reconciler:
             result = await self.run_pass(reasons)
             took = time.monotonic() - began
             now = Seconds(time.monotonic())
-            timers = (next_wake(self._memory, now), next_renewal(self._renewals, now), next_turn(self._waves, now))
+            timers = (
+                next_wake(self._memory, now),
+                next_renewal(self._renewals, now),
+                next_turn(self._waves, now),
+                self._refusals.next_change(now),
+                next_clearing(result.conditions),
+            )
             timer = min((due for due in timers if due is not None), default=None)
             if result.failures or self._numbers.problem:
                 timer = Seconds(min(timer or now + FAILURE_RETRY, now + FAILURE_RETRY))
@@ -277,6 +291,8 @@ class Reconciler:
                 desired, actual, tunnels, memory=self._memory, renewals=self._renewals, waves=self._waves, now=now
             )
         )
+        self._refusals.settle(tunnels, now)
+        found.extend(self._refusals.conditions(desired))
         found.extend(_failed(failure) for failure in failures)
         result = await self._record(
             spec=spec,
@@ -393,7 +409,7 @@ class Reconciler:
                 planned=planned,
                 failures=failures,
                 tunnels=tunnels,
-                conditions=carry_over(found, before, now),
+                conditions=carry_over(found, before, wall=now, now=Seconds(time.monotonic())),
                 renewing=outstanding(desired, self._renewals),
                 waves=self._waves,
                 refused=self._renewals.refused(),

@@ -92,11 +92,13 @@ def condition_view(condition: Condition) -> Json:
     """One condition."""
     return {
         "code": condition.code.value,
+        "class": condition.kind.value,
         "severity": condition.severity.value,
         "subject": condition.subject,
         "message": condition.message,
         "hint": condition.hint,
         "since": _time(condition.since),
+        "clearing": condition.absent_since is not None,
     }
 
 
