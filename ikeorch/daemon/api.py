@@ -27,6 +27,7 @@ from ikeorch.daemon.config_file import ConfigFile
 from ikeorch.daemon.history import USUAL, History
 from ikeorch.daemon.losses import carrying
 from ikeorch.daemon.reconciler import Reconciler
+from ikeorch.daemon.show import show_routes
 from ikeorch.daemon.terms import read_terms
 from ikeorch.daemon.views import FORMAT_VERSION, Json, history_view, plan_view, revision_view, status_view
 from ikeorch.errors import ConfigError, ExitCode, IkeorchError, NotPermittedError, UsageError
@@ -60,6 +61,7 @@ class Api:
         """The routes."""
         app = web.Application(client_max_size=MAX_BODY, middlewares=[_answer_errors])
         app.router.add_get("/v1/status", self._status)
+        app.router.add_routes(show_routes(self._reconciler))
         app.router.add_get("/v1/plan", self._plan)
         app.router.add_get("/v1/config", self._show_config)
         app.router.add_post("/v1/reload", self._reload)
@@ -95,9 +97,8 @@ class Api:
         """The last pass; with ``?after=N`` the first one above N, waited for at most ``?wait=SECONDS``."""
         after = _number(request, "after", default=0, most=2**62)
         wait = _number(request, "wait", default=MAX_WAIT, most=MAX_WAIT)
-        result = await self._reconciler.wait_for_pass(int(after), Seconds(wait))
-        if result is None:
-            raise IkeorchError("the daemon has not finished its first pass", hint="try again in a moment")
+        await self._reconciler.wait_for_pass(int(after), Seconds(wait))
+        result = self._reconciler.require_pass()
         return web.json_response({**status_view(result), "on_trial": self._history.on_trial()})
 
     async def _plan(self, _: web.Request) -> web.Response:

@@ -170,6 +170,16 @@ class Reconciler:
             pass
         return self.last
 
+    def require_pass(self) -> PassResult:
+        """The last pass.
+
+        Raises:
+            IkeorchError: the first one is not finished.
+        """
+        if self.last is None:
+            raise IkeorchError("the daemon has not finished its first pass", hint="try again in a moment")
+        return self.last
+
     async def run(self) -> None:
         """Run until cancelled."""
         self.wake("start")

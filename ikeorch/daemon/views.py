@@ -15,7 +15,7 @@ from ikeorch.core.fabric import format_bandwidth
 from ikeorch.core.fabric_state import FabricState
 from ikeorch.core.plan import Action, describe_operation
 from ikeorch.core.revision import Revision
-from ikeorch.core.spec import FabricSpec
+from ikeorch.core.spec import FabricSpec, GatewaySpec, PeerSpec
 from ikeorch.core.status import TunnelStatus
 from ikeorch.core.units import Seconds
 from ikeorch.daemon.pass_result import PassResult
@@ -41,19 +41,21 @@ def status_view(result: PassResult) -> Json:
         "renewing": sorted(str(tunnel) for tunnel in result.renewing),
         "changing": sorted(str(tunnel) for tunnel in result.changing),
         "tunnels": [tunnel_view(tunnel) for tunnel in result.tunnels],
-        "peers": [
-            {
-                "name": peer.name,
-                "site": peer.site,
-                "identity": peer.identity,
-                "prefixes": [str(prefix) for prefix in peer.prefixes],
-                "tunnels": peer.tunnels.count,
-                "initiator": "us" if result.spec.initiates(peer) else "peer",
-            }
-            for peer in result.spec.peers
-        ],
+        "peers": [peer_view(result.spec, peer) for peer in result.spec.peers],
         "fabric": fabric_view(result.actual.fabric, result.spec.fabric),
         "conditions": [condition_view(condition) for condition in result.conditions],
+    }
+
+
+def peer_view(spec: GatewaySpec, peer: PeerSpec) -> Json:
+    """One peer, as configured."""
+    return {
+        "name": peer.name,
+        "site": peer.site,
+        "identity": peer.identity,
+        "prefixes": [str(prefix) for prefix in peer.prefixes],
+        "tunnels": peer.tunnels.count,
+        "initiator": "us" if spec.initiates(peer) else "peer",
     }
 
 
