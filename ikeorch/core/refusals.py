@@ -179,8 +179,9 @@ def _message(refusal: Refusal, plans: list[TunnelPlan], desired: Desired) -> str
         case Cause.EXPIRED:
             return f"the certificate of {_named(refusal, plans)} is {refusal.offered or 'not valid now'}"
         case Cause.UNKNOWN_CA:
-            issuer = f": {refusal.offered}" if refusal.offered else ""
-            return f"the certificate of {_named(refusal, plans)} is not from our CA{issuer}"
+            issuer = f"is from {refusal.offered}" if refusal.offered else "is from an unknown CA"
+            ours = f"ours is {refusal.configured}" if refusal.configured else "which is not ours"
+            return f"the certificate of {_named(refusal, plans)} {issuer}, {ours}"
         case Cause.CERTIFICATE:
             return f"{_named(refusal, plans)}: {refusal.offered or 'no certificate that it sent names this identity'}"
         case Cause.SELECTORS:

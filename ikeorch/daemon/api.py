@@ -7,6 +7,7 @@ always ``{"error": {code, what, where, hint, exit_code}}``.
 from __future__ import annotations
 
 import os
+import re
 import socket
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -24,19 +25,36 @@ from ikeorch.core.ids import MAX_TUNNELS_PER_BUNDLE
 from ikeorch.core.revision import Terms
 from ikeorch.core.units import Seconds
 from ikeorch.daemon.config_file import ConfigFile
+from ikeorch.daemon.description import require_described, require_described_body, serve_description
 from ikeorch.daemon.history import USUAL, History
 from ikeorch.daemon.losses import carrying
 from ikeorch.daemon.reconciler import Reconciler
 from ikeorch.daemon.show import show_routes
 from ikeorch.daemon.terms import read_terms
 from ikeorch.daemon.views import FORMAT_VERSION, Json, history_view, plan_view, revision_view, status_view
-from ikeorch.errors import ConfigError, ExitCode, IkeorchError, NotPermittedError, UsageError
+from ikeorch.errors import (
+    ConfigError,
+    ExitCode,
+    IkeorchError,
+    NotNowError,
+    NotPermittedError,
+    UnknownNameError,
+    UsageError,
+)
 
 MAX_BODY = 1024 * 1024
 MAX_WAIT = 30.0
 _EDITS = {"POST": "peer add", "DELETE": "peer remove", "PUT": "tunnel count of"}
 """What the history calls a change of one peer."""
-_HTTP_STATUS = {ExitCode.USAGE: 400, ExitCode.NOT_PERMITTED: 403, ExitCode.TRY_AGAIN: 503}
+_HTTP_STATUS: tuple[tuple[type[IkeorchError], int], ...] = (
+    (UnknownNameError, 404),
+    (NotNowError, 409),
+    (UsageError, 400),
+    (NotPermittedError, 403),
+    (IkeorchError, 409),
+)
+"""The first that fits."""
+_NUMBER = re.compile(r"\d{1,20}(\.\d{1,20})?([eE][+-]?\d{1,3})?", re.ASCII)
 
 _log = structlog.get_logger("ikeorch.api")
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -60,6 +78,7 @@ class Api:
     def application(self) -> web.Application:
         """The routes."""
         app = web.Application(client_max_size=MAX_BODY, middlewares=[_answer_errors])
+        app.router.add_get("/v1/openapi.json", serve_description)
         app.router.add_get("/v1/status", self._status)
         app.router.add_routes(show_routes(self._reconciler))
         app.router.add_get("/v1/plan", self._plan)
@@ -183,8 +202,9 @@ class Api:
     async def _rollback(self, request: web.Request) -> web.Response:
         """Body ``{"revision": N}``, or none for the revision before."""
         _require_operator(request)
-        number = (await _body(request)).get("revision")
-        if number is not None and type(number) is not int:
+        given = (await _body(request)).get("revision")
+        number = _whole(given)
+        if given is not None and number is None:
             raise UsageError("revision must be a whole number")
         uid = _user_id(request)
         target = await self._history.rollback(number, uid=uid, reason=f"asked for by user id {uid}")
@@ -206,8 +226,8 @@ class Api:
         peer = request.match_info["peer"]
         body = await _body(request)
         key = "at_least" if "at_least" in body else "count"
-        count = body.get(key)
-        if type(count) is not int or not 0 <= count <= MAX_TUNNELS_PER_BUNDLE:
+        count = _whole(body.get(key))
+        if count is None or not 0 <= count <= MAX_TUNNELS_PER_BUNDLE:
             raise UsageError(f"{key} must be a whole number from 0 to {MAX_TUNNELS_PER_BUNDLE}")
         edit = set_tunnel_count if key == "count" else raise_tunnel_count
         return await self._edit(request, peer, lambda text, peer, source: edit(text, peer, count, source))
@@ -274,9 +294,10 @@ class Api:
 async def _answer_errors(request: web.Request, handler: Handler) -> web.StreamResponse:
     """Turn our errors into JSON; an error of programming is logged and answered without its insides."""
     try:
+        require_described(request)
         return await handler(request)
     except IkeorchError as error:
-        status = _HTTP_STATUS.get(error.exit_code, 409)
+        status = next(status for kind, status in _HTTP_STATUS if isinstance(error, kind))
         return _refusal(status, error.code, str(error), int(error.exit_code), what=error.what, hint=error.hint)
     except web.HTTPException as error:
         return _refusal(error.status, "http", error.reason, int(ExitCode.ERROR))
@@ -297,14 +318,22 @@ async def _body(request: web.Request) -> Json:
         raise UsageError("the body is no JSON") from None
     if not isinstance(body, dict):
         raise UsageError("the body must be a JSON object")
+    require_described_body(request, body)
     return body
+
+
+def _whole(value: object) -> int | None:
+    """A whole number of a body, also where it is written as 4.0; None for anything else."""
+    if type(value) is float and value.is_integer():
+        return int(value)
+    return value if type(value) is int else None
 
 
 def _number(request: web.Request, name: str, *, default: float, most: float) -> float:
     text = request.query.get(name)
     if text is None:
         return default
-    if not text.replace(".", "", 1).isdecimal() or not text.isascii() or len(text) > 20:
+    if _NUMBER.fullmatch(text) is None:
         raise UsageError(f"{name} must be a number from 0 to {most:g}")
     return min(float(text), most)
 

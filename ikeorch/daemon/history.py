@@ -23,7 +23,7 @@ from ikeorch.daemon.deadline import deadline_in, seconds_left
 from ikeorch.daemon.losses import Losses
 from ikeorch.daemon.reconciler import Reconciler
 from ikeorch.daemon.trial import Judgement, Ruling, judge_trial
-from ikeorch.errors import IkeorchError, UsageError
+from ikeorch.errors import IkeorchError, NotNowError, UnknownNameError
 from ikeorch.store.database import Store, StoreError
 from ikeorch.store.revisions import Revisions
 
@@ -72,7 +72,7 @@ class History:
         """One revision.
 
         Raises:
-            UsageError: there is none of that number.
+            UnknownNameError: there is none of that number.
             StoreError: the database cannot be read.
         """
         return self._target(number, None)
@@ -101,12 +101,12 @@ class History:
         """Refuse a change while another one waits to be confirmed.
 
         Raises:
-            UsageError: one does.
+            NotNowError: one does.
         """
         waiting = self.awaited()
         if waiting is not None:
             hint = "first `ikeorch confirm` it, or `ikeorch rollback`"
-            raise UsageError(f"revision {waiting[0].revision} waits for its confirmation", hint=hint)
+            raise NotNowError(f"revision {waiting[0].revision} waits for its confirmation", hint=hint)
 
     def record(self, loaded: LoadedConfig, *, uid: int, what: str, terms: Terms = USUAL) -> int | None:
         """Write down that a configuration was put in force; one that is in force already is no revision.
@@ -161,13 +161,13 @@ class History:
             Its number.
 
         Raises:
-            UsageError: none waits.
+            NotNowError: none waits.
             StoreError: the database cannot be written.
         """
         async with self._changes:
             waiting = self._revisions.awaited()
             if waiting is None:
-                raise UsageError("no revision waits for a confirmation", hint="see `ikeorch history`")
+                raise NotNowError("no revision waits for a confirmation", hint="see `ikeorch history`")
             self._revisions.close(waiting.revision, Outcome.CONFIRMED, f"by user id {uid}", at=Seconds(time.time()))
             self._reconciler.set_condition(Code.AWAITING_CONFIRMATION, None)
             _log.info("revision_confirmed", revision=waiting.revision, uid=uid)
@@ -185,7 +185,7 @@ class History:
             The number of the revision that came back.
 
         Raises:
-            UsageError: there is no such revision.
+            UnknownNameError: there is no such revision.
             ConfigError: it is no longer valid, or the file cannot be written.
             StoreError: the database cannot be read or written.
         """
@@ -218,7 +218,7 @@ class History:
         found = next((each for each in known if each.number == number), None)
         if found is None:
             numbers = f"there are 1 to {known[-1].number}" if known else "there is none yet"
-            raise UsageError(
+            raise UnknownNameError(
                 f"there is no revision {number or 'before this one'}", hint=f"{numbers}: `ikeorch history`"
             )
         return found

@@ -10,7 +10,7 @@ from ikeorch.core.why import Why, why_peer, why_tunnel
 from ikeorch.daemon.pass_result import PassResult
 from ikeorch.daemon.reconciler import Reconciler
 from ikeorch.daemon.views import FORMAT_VERSION, Json, condition_view, peer_view, tunnel_view
-from ikeorch.errors import UsageError
+from ikeorch.errors import UnknownNameError
 
 SHOWN = 8
 """Names that are told to somebody who asked for one that is not there."""
@@ -33,12 +33,12 @@ def tunnel_answer(result: PassResult, name: str) -> Json:
     """One tunnel.
 
     Raises:
-        UsageError: there is none of that name.
+        UnknownNameError: there is none of that name.
     """
     found = next((status for status in result.tunnels if str(status.plan.tunnel) == name), None)
     if found is None:
         known = ", ".join(str(status.plan.tunnel) for status in result.tunnels[:SHOWN]) or "none"
-        raise UsageError(f"there is no tunnel {name[:80]!r}", hint=f"tunnels: {known}; a name is PEER/INDEX")
+        raise UnknownNameError(f"there is no tunnel {name[:80]!r}", hint=f"tunnels: {known}; a name is PEER/INDEX")
     tunnel = found.plan.tunnel
     peer = result.spec.peer(tunnel.peer)
     site = peer.site if peer else ""
@@ -55,12 +55,12 @@ def peer_answer(result: PassResult, name: str) -> Json:
     """One peer and its tunnels.
 
     Raises:
-        UsageError: there is none of that name.
+        UnknownNameError: there is none of that name.
     """
     peer = result.spec.peer(name)
     if peer is None:
         known = ", ".join(each.name for each in result.spec.peers[:SHOWN]) or "none"
-        raise UsageError(f"there is no peer {name[:80]!r}", hint=f"configured peers: {known}")
+        raise UnknownNameError(f"there is no peer {name[:80]!r}", hint=f"configured peers: {known}")
     tunnels = [status for status in result.tunnels if status.plan.tunnel.peer == name]
     actions = _failed(result, {status.plan.tunnel for status in tunnels})
     why = why_peer(name, tunnels, result.conditions, site=peer.site, actions=actions)

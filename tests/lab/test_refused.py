@@ -177,9 +177,8 @@ def test_a_certificate_of_an_unknown_ca(lab: Lab, ends: tuple[Node, Node]) -> No
     ikeorch(a, "pki", "init", "--ca-dir", "/var/lib/other-ca", "--name", "other CA")
     with certificate(b, lab, authority="/var/lib/other-ca"):
         begin_anew(a, "gw-b.0")
-        refused = wait_told(
-            b, "refused-unknown-ca", "the certificate of t0.gw-a.dc.example is not from our CA: CN=lab CA"
-        )
+        refused = wait_told(b, "refused-unknown-ca", "is from CN=lab CA G1, ours is CN=other CA G1")
+        assert refused["message"].startswith("the certificate of t0.gw-a.dc.example ")
         assert refused["subject"] == "gw-a/0"
         assert "gateway.credentials.ca" in refused["hint"]
         wait_told(a, "refused-by-peer", "answered AUTHENTICATION_FAILED: it does not take our identity t0.gw-a")

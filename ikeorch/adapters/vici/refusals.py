@@ -38,6 +38,7 @@ _MARKS = (
     b"  self-signed certificate",
     b"certificate invalid",
     b"certificate was revoked",
+    b"using trusted ca",
     b"constraint check failed",
     b"no alternative config",
     b" public key found for '",
@@ -72,6 +73,8 @@ _NOTHING = re.compile(r"no IKE config found for (\S+?)\.\.\.(\S+), sending ")
 _UNTRUSTED = re.compile(r"no trusted \S+ public key found for '(.*)'")
 _VALIDITY = re.compile(r"(?:subject|issuer) certificate invalid \(valid from (.*) to (.*)\)")
 _ISSUER = re.compile(r'  issuer is "(.*)"')
+_ANCHOR = re.compile(r'  using trusted ca certificate "(.*)"')
+_OTHER_CA = re.compile(r"constraint check failed: peer not authenticated by CA '(.*)'")
 _SELF_SIGNED = re.compile(r'  self-signed certificate "(.*)" is not trusted')
 _SELECTORS = re.compile(r"traffic selectors (.*) === (.*) unacceptable")
 _NOTIFY = re.compile(r"received (\S+) notify(?: error|, no CHILD_SA built)")
@@ -95,6 +98,8 @@ class _Attempt:
     configured: str = ""
     problem: Cause = Cause.CERTIFICATE
     detail: str = ""
+    required: str = ""
+    anchor: str = ""
     authenticating: bool = False
 
 
@@ -131,7 +136,7 @@ class RefusalReader:
             local_id=attempt.local_id,
             remote_id=attempt.remote_id,
             offered="" if notify else attempt.received if cause is Cause.PROPOSAL else attempt.detail,
-            configured=attempt.configured if cause is Cause.PROPOSAL else "",
+            configured=attempt.configured if cause is Cause.PROPOSAL else attempt.required,
             notify=notify,
             authenticating=attempt.authenticating,
             late=late,
@@ -191,6 +196,10 @@ class RefusalReader:
             attempt.problem = Cause.UNKNOWN_CA
         elif found := _VALIDITY.fullmatch(line):
             attempt.problem, attempt.detail = Cause.EXPIRED, _clean(f"valid from {found[1]} to {found[2]}")
+        elif found := _ANCHOR.fullmatch(line):
+            attempt.anchor = _clean(found[1])
+        elif found := _OTHER_CA.fullmatch(line):
+            attempt.problem, attempt.detail, attempt.required = Cause.UNKNOWN_CA, attempt.anchor, _clean(found[1])
         elif line.startswith("constraint check failed: "):
             attempt.problem, attempt.detail = _constraint(line), _clean(line.removeprefix("constraint check failed: "))
         elif line.startswith("certificate was revoked"):
@@ -199,8 +208,6 @@ class RefusalReader:
 
 def _constraint(line: str) -> Cause:
     """Which rule of the connection's ``remote`` section the peer did not meet."""
-    if "not authenticated by CA" in line:
-        return Cause.UNKNOWN_CA
     return Cause.IDENTITY if "identity '" in line and "certificate does not" not in line else Cause.CERTIFICATE
 
 

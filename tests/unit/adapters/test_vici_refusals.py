@@ -103,7 +103,6 @@ def test_certificates_that_are_not_trusted(lines: list[str], cause: Cause, offer
 @pytest.mark.parametrize(
     ("line", "cause"),
     [
-        ("CFG constraint check failed: peer not authenticated by CA 'CN=our CA'", Cause.UNKNOWN_CA),
         ("CFG constraint check failed: identity 't0.gw-b.example' required ", Cause.IDENTITY),
         ("CFG constraint check failed: RULE_CRL_VALIDATION is FAILED, but requires at least GOOD", Cause.CERTIFICATE),
     ],
@@ -114,6 +113,20 @@ def test_rules_of_the_connection_that_the_peer_does_not_meet(line: str, cause: C
     (refusal,) = read(*lines, "CFG no alternative config found", name="ikeorch.gw-b.0")
     assert refusal.cause is cause
     assert refusal.offered == line.removeprefix("CFG constraint check failed: ").rstrip()
+
+
+def test_a_ca_that_charon_knows_but_the_connection_does_not_want() -> None:
+    """As after a change of the CA, or where another connection of the host has one: both names stand side by side."""
+    (refusal,) = read(
+        BEGIN,
+        MATCHING,
+        'CFG   using trusted ca certificate "CN=lab CA G1"',
+        "CFG constraint check failed: peer not authenticated by CA 'CN=other CA G1'",
+        "CFG selected peer config 'ikeorch.gw-a.0' unacceptable: non-matching authentication done",
+        "CFG no alternative config found",
+        name="ikeorch.gw-a.0",
+    )
+    assert (refusal.cause, refusal.offered, refusal.configured) == (Cause.UNKNOWN_CA, "CN=lab CA G1", "CN=other CA G1")
 
 
 def test_an_address_that_nothing_is_configured_for() -> None:

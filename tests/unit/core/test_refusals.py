@@ -102,10 +102,16 @@ def told(desired: Desired, *refusals: Refusal) -> list[Condition]:
             "the certificate of t0.gw-b is valid from May to June",
         ),
         (
-            refusal(Cause.UNKNOWN_CA, tunnel=T0, offered="CN=other"),
+            refusal(Cause.UNKNOWN_CA, tunnel=T0, offered="CN=other", configured=""),
             Code.REFUSED_UNKNOWN_CA,
             "gw-b/0",
-            "the certificate of t0.gw-b.dc.example is not from our CA: CN=other",
+            "the certificate of t0.gw-b.dc.example is from CN=other, which is not ours",
+        ),
+        (
+            refusal(Cause.UNKNOWN_CA, tunnel=T0, offered="CN=other", configured="CN=our CA"),
+            Code.REFUSED_UNKNOWN_CA,
+            "gw-b/0",
+            "the certificate of t0.gw-b.dc.example is from CN=other, ours is CN=our CA",
         ),
         (
             refusal(Cause.CERTIFICATE, tunnel=T0, offered=""),
