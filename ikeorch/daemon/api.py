@@ -18,7 +18,6 @@ from ikeorch.config.block import render_peer_block
 from ikeorch.config.edit import raise_tunnel_count, remove_peer, set_tunnel_count
 from ikeorch.config.loader import LoadedConfig
 from ikeorch.config.place import Sources, append_peer, edit_peer
-from ikeorch.config.show import configuration_view
 from ikeorch.core.ids import MAX_TUNNELS_PER_BUNDLE
 from ikeorch.core.revision import Terms
 from ikeorch.core.units import Seconds
@@ -29,7 +28,7 @@ from ikeorch.daemon.losses import carrying
 from ikeorch.daemon.planning import plan_online
 from ikeorch.daemon.reconciler import Reconciler
 from ikeorch.daemon.request import answer_errors, flag_of, number_of, read_body, require_operator, user_id, whole
-from ikeorch.daemon.show import show_routes
+from ikeorch.daemon.show import configuration_answer, show_routes
 from ikeorch.daemon.terms import read_terms
 from ikeorch.daemon.views import FORMAT_VERSION, Json, history_view, revision_view, status_view
 from ikeorch.errors import ConfigError, IkeorchError, UsageError
@@ -118,7 +117,7 @@ class Api:
         loaded = self._config.in_force
         if loaded is None:
             raise IkeorchError("the daemon has put no configuration in force yet", hint="try again in a moment")
-        return web.json_response({"format_version": FORMAT_VERSION, **configuration_view(loaded)})
+        return web.json_response(configuration_answer(loaded, self._reconciler.last))
 
     async def _reload(self, request: web.Request) -> web.Response:
         require_operator(request)
