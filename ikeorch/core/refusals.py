@@ -16,6 +16,7 @@ from ikeorch.core.desired import Desired, TunnelPlan
 from ikeorch.core.ids import TunnelId
 from ikeorch.core.kernel_state import IPAddress
 from ikeorch.core.refusal import Cause, Refusal
+from ikeorch.core.spec import GatewaySpec
 from ikeorch.core.status import TunnelState, TunnelStatus
 from ikeorch.core.units import Seconds
 
@@ -131,6 +132,16 @@ class Refusals:
                 del self._strangers[address]
         self._forwarding = frozenset(each.ike.unique_id for each in tunnels if each.ike and each.child)
 
+    def forget(self, before: GatewaySpec, after: GatewaySpec) -> None:
+        """Forget what was said of peers that are configured otherwise now: it was about what is no longer asked for."""
+        unchanged = _same_gateway(before, after)
+        same = {peer.name for peer in after.peers if unchanged and before.peer(peer.name) == peer}
+        for key in list(self._entries):
+            _, place = key
+            names = {place.peer} if isinstance(place, TunnelId) else _peers_at(place, before)
+            if not names & same:
+                del self._entries[key]
+
     def next_change(self, now: Seconds) -> Seconds | None:
         """When something may be over by time alone, monotonic; None when nothing is remembered."""
         times = [entry.at + HOLD for entry in (*self._entries.values(), *self._strangers.values())]
@@ -241,3 +252,13 @@ def _strangers_condition(entries: list[_Entry]) -> Condition:
     more = f" and {len(entries) - 3} more addresses" if len(entries) > 3 else ""
     message = f"{', '.join(shown)}{more} began an IKE_SA, and no tunnel is configured between these addresses"
     return Condition(code=Code.REFUSED_UNKNOWN, subject="", message=message)
+
+
+def _same_gateway(before: GatewaySpec, after: GatewaySpec) -> bool:
+    """Whether only peers differ, as far as a peer can see."""
+    return replace(before, peers=()) == replace(after, peers=())
+
+
+def _peers_at(address: IPAddress, spec: GatewaySpec) -> set[str]:
+    """Names of the peers with an uplink of this address."""
+    return {peer.name for peer in spec.peers for uplink in peer.uplinks if address in uplink.addresses}
