@@ -85,5 +85,5 @@ def main() -> None:
             "help_vs_python": paired_ratio(series["help"], series["python"]),
         },
         control=f"importing the daemon's libraries is seen: {heavy:.0f} ms",
-        environment={"swanctl": program_version("swanctl", "--version"), "load": os.getloadavg()[0]},
+        environment={"swanctl": program_version("swanctl", "--help"), "load": os.getloadavg()[0]},
     ).publish()
