@@ -29,8 +29,9 @@ from ikeorch.daemon.planning import plan_online
 from ikeorch.daemon.reconciler import Reconciler
 from ikeorch.daemon.request import answer_errors, flag_of, number_of, read_body, require_operator, user_id, whole
 from ikeorch.daemon.show import configuration_answer, show_routes
+from ikeorch.daemon.status_text import StatusText
 from ikeorch.daemon.terms import read_terms
-from ikeorch.daemon.views import FORMAT_VERSION, Json, history_view, revision_view, status_view
+from ikeorch.daemon.views import FORMAT_VERSION, Json, history_view, revision_view
 from ikeorch.errors import ConfigError, IkeorchError, UsageError
 
 MAX_BODY = 1024 * 1024
@@ -54,6 +55,7 @@ class Api:
         self._reconciler = reconciler
         self._config = config
         self._history = history
+        self._status_text = StatusText()
         self._runner: web.AppRunner | None = None
 
     def application(self) -> web.Application:
@@ -99,7 +101,8 @@ class Api:
         wait = number_of(request, "wait", default=MAX_WAIT, most=MAX_WAIT)
         await self._reconciler.wait_for_pass(int(after), Seconds(wait))
         result = self._reconciler.require_pass()
-        return web.json_response({**status_view(result), "on_trial": self._history.on_trial()})
+        text = self._status_text.of(result, on_trial=self._history.on_trial())
+        return web.json_response(text=text)
 
     async def _plan(self, request: web.Request) -> web.Response:
         """What `apply` would do: the file as it is now, against the world as it is now.
