@@ -29,8 +29,9 @@ def plan(client: Client, plan_file: Path | None, output: str, *, detailed_exitco
         _save(plan_file, view)
     if output == "json":
         print_json(view)
-    elif actions:
+    elif actions or view["risks"]:
         rows = [(each["symbol"], each["action"], each["reason"], each["impact"]) for each in actions]
+        rows += [(each["symbol"], each["risk"], each["message"], f"needs {each['flag']}") for each in view["risks"]]
         print_rows(("", "ACTION", "REASON", "IMPACT"), rows, output)
     elif output == "table" and not unseen:
         click.echo("nothing to change: the gateway is as configured")

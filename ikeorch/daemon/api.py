@@ -22,11 +22,13 @@ from ikeorch.config.place import Sources, append_peer, edit_peer, pack_sources
 from ikeorch.config.show import configuration_view
 from ikeorch.core.ids import MAX_TUNNELS_PER_BUNDLE
 from ikeorch.core.revision import Terms
+from ikeorch.core.risk import find_risks
 from ikeorch.core.units import Seconds
-from ikeorch.daemon.config_file import ConfigFile
+from ikeorch.daemon.config_file import ConfigFile, Gate
 from ikeorch.daemon.history import USUAL, History
 from ikeorch.daemon.losses import carrying
 from ikeorch.daemon.reconciler import Reconciler
+from ikeorch.daemon.risk import accepted_risks, gate
 from ikeorch.daemon.terms import read_terms
 from ikeorch.daemon.views import FORMAT_VERSION, Json, history_view, plan_view, revision_view, status_view
 from ikeorch.errors import ConfigError, ExitCode, IkeorchError, NotPermittedError, UsageError
@@ -108,7 +110,8 @@ class Api:
     async def _planned(self, loaded: LoadedConfig) -> Json:
         actions, unseen = await self._reconciler.plan(loaded.spec)
         in_force = loaded.spec == self._reconciler.spec
-        return plan_view(actions, unseen, text=pack_sources(loaded.sources), in_force=in_force)
+        risks = find_risks(self._reconciler.spec, loaded.spec, actions)
+        return plan_view(actions, unseen, risks, text=pack_sources(loaded.sources), in_force=in_force)
 
     async def _show_config(self, _: web.Request) -> web.Response:
         """The configuration in force: as written, and with all defaults."""
@@ -118,31 +121,42 @@ class Api:
         return web.json_response({"format_version": FORMAT_VERSION, **configuration_view(loaded)})
 
     async def _reload(self, request: web.Request) -> web.Response:
+        """Body: ``accept_risks``, names of risks."""
         _require_operator(request)
-        loaded, _ = await self.reload("reload by API", uid=_user_id(request))
+        loaded, _ = await self.reload("reload by API", uid=_user_id(request), gate=self._gate(await _body(request)))
         return web.json_response(self._changed(loaded, changed=True))
 
-    async def reload(self, reason: str, *, uid: int, terms: Terms = USUAL) -> tuple[LoadedConfig, int | None]:
+    def _gate(self, body: Json) -> Gate:
+        return gate(self._reconciler, accepted_risks(body))
+
+    async def reload(
+        self, reason: str, *, uid: int, terms: Terms = USUAL, gate: Gate | None = None
+    ) -> tuple[LoadedConfig, int | None]:
         """Read the file again and put it in force; one that is refused leaves the old one in force.
 
         Args:
             reason: what asked for it.
             uid: who.
             terms: on which terms.
+            gate: asked before, None where there is nobody to accept a risk.
 
         Returns:
             The configuration, and the number of its revision, None for one that is in force already.
 
         Raises:
             ConfigError: it is refused.
+            RiskError: the gate refuses.
             UsageError: a change waits to be confirmed.
         """
         self._history.require_settled()
         number = None
         try:
             if terms.within is not None:
-                number = self._history.record(await self._config.read(), uid=uid, what=reason, terms=terms)
-            loaded = await self._config.reload()
+                read = await self._config.read()
+                if gate is not None:
+                    await gate(read)
+                number = self._history.record(read, uid=uid, what=reason, terms=terms)
+            loaded = await self._config.reload(gate)
         except ConfigError as error:
             self._reconciler.refuse_config(str(error))
             raise
@@ -154,7 +168,7 @@ class Api:
         """Put the file in force.
 
         Body: ``confirm_within`` and ``wait_for_peer`` (seconds), ``max_lost`` (0 to 1), ``operator`` (the caller's IP
-        address), and ``config`` and ``actions`` (digests of a plan that was looked at).
+        address), ``accept_risks``, and ``config`` and ``actions`` (digests of a plan that was looked at).
         """
         _require_operator(request)
         body = await _body(request)
@@ -165,7 +179,7 @@ class Api:
                 raise IkeorchError("the world moved since the plan was made", hint="make another and look at it")
         before, spec = self._reconciler.last, self._reconciler.spec
         carried = sorted(carrying(before))
-        loaded, number = await self.reload("apply", uid=_user_id(request), terms=terms)
+        loaded, number = await self.reload("apply", uid=_user_id(request), terms=terms, gate=self._gate(body))
         waiting = self._history.awaited()
         answer = self._changed(loaded, changed=loaded.spec != spec)
         answer["pass"] = before.number if before else 0
@@ -180,13 +194,16 @@ class Api:
         return web.json_response({"format_version": FORMAT_VERSION, "revision": number})
 
     async def _rollback(self, request: web.Request) -> web.Response:
-        """Body ``{"revision": N}``, or none for the revision before."""
+        """Body ``{"revision": N}``, or none for the revision before; ``accept_risks``."""
         _require_operator(request)
-        number = (await _body(request)).get("revision")
+        body = await _body(request)
+        number = body.get("revision")
         if number is not None and type(number) is not int:
             raise UsageError("revision must be a whole number")
         uid = _user_id(request)
-        target = await self._history.rollback(number, uid=uid, reason=f"asked for by user id {uid}")
+        target = await self._history.rollback(
+            number, uid=uid, reason=f"asked for by user id {uid}", gate=self._gate(body)
+        )
         return web.json_response({"format_version": FORMAT_VERSION, "revision": target})
 
     async def _show_history(self, _: web.Request) -> web.Response:
@@ -209,12 +226,13 @@ class Api:
         if type(count) is not int or not 0 <= count <= MAX_TUNNELS_PER_BUNDLE:
             raise UsageError(f"{key} must be a whole number from 0 to {MAX_TUNNELS_PER_BUNDLE}")
         edit = set_tunnel_count if key == "count" else raise_tunnel_count
-        return await self._edit(request, peer, lambda text, peer, source: edit(text, peer, count, source))
+        return await self._edit(request, body, peer, lambda text, peer, source: edit(text, peer, count, source))
 
     async def _add_peer(self, request: web.Request) -> web.Response:
         """Body ``{"block": YAML}``: a peer block, as ``tunnel add`` prints it on the other gateway."""
         _require_operator(request)
-        block = (await _body(request)).get("block")
+        body = await _body(request)
+        block = body.get("block")
         if not isinstance(block, str):
             raise UsageError("block must be the text of a peer block")
         name = ""
@@ -225,18 +243,22 @@ class Api:
             return changed
 
         self._history.require_settled()
-        loaded, changed = await self._config.edit(change)
+        loaded, changed = await self._config.edit(change, self._gate(body))
         return self._edited(request, loaded, name, changed=changed)
 
     async def _remove_peer(self, request: web.Request) -> web.Response:
+        """Body: none, or ``accept_risks``."""
         _require_operator(request)
         peer = request.match_info["peer"]
-        return await self._edit(request, peer, remove_peer)
+        body = await _body(request) if request.body_exists else {}
+        return await self._edit(request, body, peer, remove_peer)
 
-    async def _edit(self, request: web.Request, peer: str, edit: Callable[[str, str, str], str]) -> web.Response:
+    async def _edit(
+        self, request: web.Request, body: Json, peer: str, edit: Callable[[str, str, str], str]
+    ) -> web.Response:
         """Change a peer in the file where it stands."""
         self._history.require_settled()
-        loaded, changed = await self._config.edit(lambda sources: edit_peer(sources, peer, edit))
+        loaded, changed = await self._config.edit(lambda sources: edit_peer(sources, peer, edit), self._gate(body))
         return self._edited(request, loaded, peer, changed=changed)
 
     def _edited(self, request: web.Request, loaded: LoadedConfig, peer: str, *, changed: bool) -> web.Response:

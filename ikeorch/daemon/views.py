@@ -13,8 +13,9 @@ from ikeorch.config.place import unpack_sources
 from ikeorch.core.conditions import Condition
 from ikeorch.core.fabric import format_bandwidth
 from ikeorch.core.fabric_state import FabricState
-from ikeorch.core.plan import Action, describe_operation
+from ikeorch.core.plan import Action, Symbol, describe_operation
 from ikeorch.core.revision import Revision
+from ikeorch.core.risk_names import Risk
 from ikeorch.core.spec import FabricSpec
 from ikeorch.core.status import TunnelStatus
 from ikeorch.core.units import Seconds
@@ -139,12 +140,15 @@ def tunnel_view(tunnel: TunnelStatus) -> Json:
     }
 
 
-def plan_view(actions: Iterable[Action], unseen: Iterable[Condition], *, text: str, in_force: bool) -> Json:
-    """What `apply` would do, in order, and what could not be seen, so that the plan is not all of it.
+def plan_view(
+    actions: Iterable[Action], unseen: Iterable[Condition], risks: Iterable[Risk], *, text: str, in_force: bool
+) -> Json:
+    """What `apply` would do, in order, its risks, and what could not be seen, so that the plan is not all of it.
 
     Args:
         actions: in order.
         unseen: why the plan is not all of it.
+        risks: what must be accepted.
         text: of the configuration that was planned.
         in_force: whether that is the one in force.
     """
@@ -156,6 +160,16 @@ def plan_view(actions: Iterable[Action], unseen: Iterable[Condition], *, text: s
         "config_digest": _digest(text),
         "actions_digest": _digest("\n".join(words)),
         "unseen": [condition_view(replace(condition, since=Seconds(time.time()))) for condition in unseen],
+        "risks": [
+            {
+                "symbol": Symbol.RISK.value,
+                "risk": risk.name.value,
+                "subject": risk.subject,
+                "message": risk.message,
+                "flag": risk.flag,
+            }
+            for risk in risks
+        ],
         "actions": [
             {
                 "symbol": action.symbol.value,
