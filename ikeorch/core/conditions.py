@@ -32,6 +32,7 @@ class Code(Enum):
     RENEWAL_PENDING = "renewal-pending"
     CHANGE_UNPROVEN = "change-unproven"
     CHANGE_UNDONE = "change-undone"
+    SUITE_PENDING = "suite-pending"
     AWAITING_CONFIRMATION = "awaiting-confirmation"
     RESTART_NEEDED = "restart-needed"
     UPLINK_MISSING = "uplink-missing"
@@ -72,6 +73,11 @@ _REGISTRY: dict[Code, tuple[Severity, str]] = {
     Code.CHANGE_UNDONE: (
         Severity.WARNING,
         "correct it and apply it again: `ikeorch history` shows why it was undone, `ikeorch history N` its text",
+    ),
+    Code.SUITE_PENDING: (
+        Severity.WARNING,
+        "change the suite at the peer too, then the old one is refused by itself; or take the change back: "
+        "ikeorch rollback",
     ),
     Code.AWAITING_CONFIRMATION: (Severity.WARNING, "keep it: ikeorch confirm; or go back now: ikeorch rollback"),
     Code.RESTART_NEEDED: (Severity.WARNING, "systemctl restart ikeorchd; no packet is lost"),

@@ -12,7 +12,7 @@ from ipaddress import ip_network
 from ikeorch.core.allocate import offering_peers
 from ikeorch.core.ids import TunnelId
 from ikeorch.core.kernel_state import IPNetwork, collapse_networks
-from ikeorch.core.paths import all_tunnels, inner_addresses
+from ikeorch.core.paths import all_tunnels, inner_addresses, tunnel_identities
 from ikeorch.core.plan import Action, Impact, describe_operation
 from ikeorch.core.rename import find_renames
 from ikeorch.core.risk_names import Risk, RiskName
@@ -43,6 +43,7 @@ def find_risks(before: GatewaySpec, after: GatewaySpec, plan: Iterable[Action]) 
         *_outages(plan),
         *_most_tunnels(before, after, renames, pathless),
         *_identity(before, after),
+        *_peer_identities(before, after),
         *_renumbered(before, after, renames),
         *_fabric(before, after),
         *_dropped(before, after, renames, [ip_network(prefix) for prefix in withdrawn]),
@@ -108,6 +109,19 @@ def _identity(before: GatewaySpec, after: GatewaySpec) -> Iterable[Risk]:
             f"another IKE_SA from us"
         )
         yield Risk(name=RiskName.CHANGE_IDENTITY, subject="", message=message)
+
+
+def _peer_identities(before: GatewaySpec, after: GatewaySpec) -> Iterable[Risk]:
+    """Of peers whose name stays; a peer whose identity stays has no other one."""
+    for peer in before.peers:
+        known = after.peer(peer.name)
+        count = min(peer.tunnels.count, known.tunnels.count) if known else 0
+        if known is not None and any(
+            tunnel_identities(before, peer, index)[1] != tunnel_identities(after, known, index)[1]
+            for index in range(count)
+        ):
+            message = f"the identity of {peer.name} changes: a tunnel that is cut comes back only once both ends agree"
+            yield Risk(name=RiskName.CHANGE_IDENTITY, subject=peer.name, message=message)
 
 
 def _renumbered(before: GatewaySpec, after: GatewaySpec, renames: Mapping[str, str]) -> Iterable[Risk]:

@@ -182,7 +182,7 @@ class Api:
         loaded, number = await self.reload("apply", uid=_user_id(request), terms=terms, gate=self._gate(body))
         waiting = self._history.awaited()
         answer = self._changed(loaded, changed=loaded.spec != spec)
-        answer["pass"] = before.number if before else 0
+        answer["pass"] = self._reconciler.begun
         answer["carried"] = carried
         answer["revision"] = number
         answer["confirm_within"] = waiting[1] if waiting else None

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from ikeorch.core.actual import Actual
+from ikeorch.core.agreed import Agreed, find_unmoved
 from ikeorch.core.allocate import Allocations
 from ikeorch.core.conditions import Code, Condition, carry_over
 from ikeorch.core.desired import Desired, compute_desired, needed_sysctls
@@ -41,6 +42,7 @@ from ikeorch.daemon.pass_result import PassResult
 from ikeorch.daemon.ports import CharonPort, FabricPort, KernelPort, ProbePort
 from ikeorch.daemon.targets import probe_targets
 from ikeorch.errors import IkeorchError
+from ikeorch.store.agreed import AgreedSuites
 from ikeorch.store.database import Store
 from ikeorch.store.made_with import MadeWith
 
@@ -118,7 +120,10 @@ class Reconciler:
         self._waves = Waves()
         self._made_with = MadeWith(store)
         self._renewals = self._made_with.load()
+        self._agreed = AgreedSuites(store)
         self._passes = 0
+        self.begun = 0
+        """Number of the newest pass that has begun; a later one knows all that was put in force until now."""
         self._finished = asyncio.Condition()
         self._random = random.SystemRandom()
         self._outside: dict[Code, Condition] = {}
@@ -236,6 +241,7 @@ class Reconciler:
             reasons: why, for the log.
         """
         began = time.monotonic()
+        self.begun = self._passes + 1
         spec = self._spec
         found: list[Condition] = list(self._outside.values())
         if spec.vici_socket != self._vici_socket:
@@ -253,7 +259,8 @@ class Reconciler:
             found.append(Condition(code=Code.PROBER_UNREACHABLE, subject="", message=self._prober.problem))
         self._verdicts = self._read_verdicts()
         outdated = self._failover.begin_pass()
-        desired = self._compute(spec, allocations, actual, credentials)
+        agreed = self._agreed.observe(spec, actual.charon)
+        desired = self._compute(spec, allocations, actual, credentials, agreed)
         spared = self._waves.spared() | self._renewals.moving()
         planned, self._memory, self._renewals, self._waves = self._plan(desired, actual, now)
         planned = hold_back(planned, self._waves, actual)
@@ -277,6 +284,7 @@ class Reconciler:
                 desired, actual, tunnels, memory=self._memory, renewals=self._renewals, waves=self._waves, now=now
             )
         )
+        found.extend(find_unmoved(spec, agreed))
         found.extend(_failed(failure) for failure in failures)
         result = await self._record(
             spec=spec,
@@ -305,7 +313,8 @@ class Reconciler:
         credentials = self._read_credentials(spec, found)
         allocations = self._numbers.preview(spec)
         actual = await self._snapshot(spec, allocations, found)
-        desired = self._compute(spec, allocations, actual, credentials)
+        agreed = self._agreed.preview(spec, actual.charon)
+        desired = self._compute(spec, allocations, actual, credentials, agreed)
         planned, _, _, _ = self._plan(desired, actual, Seconds(time.monotonic()))
         return planned, tuple(found)
 
@@ -347,7 +356,12 @@ class Reconciler:
             return None
 
     def _compute(
-        self, spec: GatewaySpec, allocations: Allocations, actual: Actual, credentials: LoadedCredentials | None
+        self,
+        spec: GatewaySpec,
+        allocations: Allocations,
+        actual: Actual,
+        credentials: LoadedCredentials | None,
+        agreed: Agreed,
     ) -> Desired:
         kernel = actual.kernel
         return compute_desired(
@@ -358,6 +372,7 @@ class Reconciler:
             grouped=actual.grouped_tunnels(),
             resilient=kernel.resilient if kernel else False,
             underlay_mtu=kernel.devices if kernel else {},
+            agreed=agreed,
         )
 
     async def _snapshot(self, spec: GatewaySpec, allocations: Allocations, found: list[Condition]) -> Actual:

@@ -59,6 +59,10 @@ CREATE TABLE IF NOT EXISTS made_with (
     tunnel TEXT PRIMARY KEY,
     digest TEXT NOT NULL
 ) STRICT;
+CREATE TABLE IF NOT EXISTS agreed_suite (
+    tunnel TEXT PRIMARY KEY,
+    suite TEXT NOT NULL
+) STRICT;
 """
 Value = int | float | str
 """What a row holds."""

@@ -109,6 +109,14 @@ def test_our_own_identity_is_asked_for() -> None:
     assert names(replace(SPEC, name="gw-a2")) == []
 
 
+def test_a_peers_identity_is_asked_for() -> None:
+    """No connection takes two of them."""
+    assert names(with_peers(replace(PEER, identity="gw-z.dc.example"))) == [("change-identity", "gw-b")]
+    by_hand = tuple((f"t{index}.gw-a.dc.example", f"x{index}.dc.example") for index in range(4))
+    foreign = replace(PEER, tunnels=replace(PEER.tunnels, identities=by_hand))
+    assert names(with_peers(foreign)) == [("change-identity", "gw-b")]
+
+
 def test_inner_addresses_that_move_are_asked_for() -> None:
     """Because they are other ones, or because the lower name is another one now."""
     moved = replace(PEER, inner=(ip_network("10.255.9.0/27"), PEER.inner[1]))
