@@ -33,6 +33,7 @@ class Code(Enum):
     CHANGE_UNPROVEN = "change-unproven"
     CHANGE_UNDONE = "change-undone"
     SUITE_PENDING = "suite-pending"
+    PEER_NAME_DIFFERS = "peer-name-differs"
     AWAITING_CONFIRMATION = "awaiting-confirmation"
     RESTART_NEEDED = "restart-needed"
     UPLINK_MISSING = "uplink-missing"
@@ -78,6 +79,10 @@ _REGISTRY: dict[Code, tuple[Severity, str]] = {
         Severity.WARNING,
         "change the suite at the peer too, then the old one is refused by itself; or take the change back: "
         "ikeorch rollback",
+    ),
+    Code.PEER_NAME_DIFFERS: (
+        Severity.WARNING,
+        "write its own name into peers[].name and `ikeorch apply`, or give it its old one there (gateway.name)",
     ),
     Code.AWAITING_CONFIRMATION: (Severity.WARNING, "keep it: ikeorch confirm; or go back now: ikeorch rollback"),
     Code.RESTART_NEEDED: (Severity.WARNING, "systemctl restart ikeorchd; no packet is lost"),

@@ -334,8 +334,12 @@ def plan_routes(
 
 
 def with_spared(weights: Mapping[TunnelId, int], verdicts: Mapping[TunnelId, Verdict]) -> dict[TunnelId, int]:
-    """The weights as the fabric counts them: a tunnel that is spared for a moment has not lost its capacity."""
-    return {tunnel: weight or int(verdicts.get(tunnel) is Verdict.SPARED) for tunnel, weight in weights.items()}
+    """The weights as the fabric counts them: a tunnel that is spared for a moment has not lost its capacity.
+
+    Nor has one that was until now, and is about to return.
+    """
+    counted = {Verdict.SPARED, Verdict.UP}
+    return {tunnel: weight or int(verdicts.get(tunnel) in counted) for tunnel, weight in weights.items()}
 
 
 def choose_members(

@@ -226,8 +226,11 @@ def _diff_charon(desired: Desired, charon: CharonState) -> Iterable[Action]:
             reason, symbol = f"differs: {_connection_difference(charon, name, desired)}", Symbol.CHANGE
         else:
             continue
-        live = any(sa.connection == name for sa in charon.sas)
-        changed = name in charon.loaded and live
+        live = [sa for sa in charon.sas if sa.connection == name]
+        former = next((sa.former for sa in live if sa.former), "")
+        if former and name not in charon.loaded:
+            reason = f"its peer has another name now; its IKE_SA is of {former}"
+        changed = bool(live) and (name in charon.loaded or bool(former))
         yield Action(
             step=Step.CONNECTION,
             operation=LoadConnection(connection),

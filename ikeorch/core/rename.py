@@ -1,30 +1,66 @@
 """A peer that has another name now: recognised by its identity, which did not change.
 
 The name is our word for it, and what its probes carry; the identity is what its certificate proves. So a peer that
-goes and another one that comes with the same identity are one and the same.
+goes and another one that comes with the same identity are one and the same, and what belonged to the old name, numbers
+above all, belongs to the new one.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
+from ikeorch.core.allocate import Kind, Wanted
+from ikeorch.core.ids import NAME_PATTERN
 from ikeorch.core.spec import GatewaySpec
+
+_TUNNEL = re.compile(rf"(?P<peer>{NAME_PATTERN})(?P<rest>/.*)")
+_GROUP = re.compile(r"(?P<head>group \S+ via )(?P<peers>\S+)(?P<rest> .*)")
+
+
+def peer_names(spec: GatewaySpec) -> dict[str, str]:
+    """The peers' names by identity; an identity that two peers share says nothing."""
+    identities = [peer.identity for peer in spec.peers]
+    return {peer.identity: peer.name for peer in spec.peers if identities.count(peer.identity) == 1}
 
 
 def find_renames(before: GatewaySpec, after: GatewaySpec) -> dict[str, str]:
-    """Which peers have another name, by the old one.
+    """Which peers have another name, by the old one."""
+    old, new = peer_names(before), peer_names(after)
+    return {old[identity]: new[identity] for identity in old.keys() & new.keys() if old[identity] != new[identity]}
 
-    An identity that two peers of one side share says nothing, and a name that is known before and after has not moved.
+
+def follow(name: str, renames: Mapping[str, str]) -> str:
+    """A peer's name afterwards; "" where another peer has taken it."""
+    return renames.get(name, "" if name in renames.values() else name)
+
+
+def name_changes(kept: Mapping[str, str], now: Mapping[str, str]) -> dict[str, str]:
+    """Which names what is kept must be moved to, so that each identity finds its own.
+
+    What is kept under a name that another peer takes moves to one that is free now: nothing is lost, and no two
+    things ever have one name.
+
+    Args:
+        kept: the names by identity, as things are kept.
+        now: the names by identity, as configured.
+
+    Returns:
+        New name by old name; a permutation.
     """
-    gone, come = _by_identity(before, after), _by_identity(after, before)
-    return {gone[identity]: come[identity] for identity in gone.keys() & come.keys()}
+    moves = {kept[identity]: now[identity] for identity in kept.keys() & now.keys() if kept[identity] != now[identity]}
+    displaced, freed = sorted(set(moves.values()) - moves.keys()), sorted(moves.keys() - set(moves.values()))
+    return moves | dict(zip(displaced, freed, strict=True))
 
 
-def _by_identity(spec: GatewaySpec, other: GatewaySpec) -> Mapping[str, str]:
-    """The peers that only `spec` has by name, by their identity; without identities that are not unique in it."""
-    identities = [peer.identity for peer in spec.peers]
-    return {
-        peer.identity: peer.name
-        for peer in spec.peers
-        if other.peer(peer.name) is None and identities.count(peer.identity) == 1
-    }
+def renamed_number(wanted: Wanted, changes: Mapping[str, str]) -> Wanted:
+    """What a number is for after peers have changed their names."""
+    kind, name = wanted
+    if kind is Kind.TABLE:
+        return wanted
+    if (tunnel := _TUNNEL.fullmatch(name)) is not None:
+        return kind, changes.get(tunnel["peer"], tunnel["peer"]) + tunnel["rest"]
+    if (group := _GROUP.fullmatch(name)) is not None:
+        peers = sorted(changes.get(peer, peer) for peer in group["peers"].split(","))
+        return kind, group["head"] + ",".join(peers) + group["rest"]
+    return wanted

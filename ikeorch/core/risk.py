@@ -14,7 +14,7 @@ from ikeorch.core.ids import TunnelId
 from ikeorch.core.kernel_state import IPNetwork, collapse_networks
 from ikeorch.core.paths import all_tunnels, inner_addresses, tunnel_identities
 from ikeorch.core.plan import Action, Impact, describe_operation
-from ikeorch.core.rename import find_renames
+from ikeorch.core.rename import find_renames, follow
 from ikeorch.core.risk_names import Risk, RiskName
 from ikeorch.core.spec import GatewaySpec
 
@@ -63,7 +63,7 @@ def _withdrawn(
 
     A wider prefix, or all parts of it, do as well as the same one.
     """
-    known = {TunnelId(renames.get(each.peer, each.peer), each.index) for each in all_tunnels(before)}
+    known = {TunnelId(follow(each.peer, renames), each.index) for each in all_tunnels(before)}
     stay = {tunnel.peer for tunnel in known.intersection(all_tunnels(after))}
     reached = [ip_network(text) for text, (_, names) in offering_peers(after).items() if stay.intersection(names)]
     for text, (_, names) in offering_peers(before).items():
@@ -95,7 +95,7 @@ def _most_tunnels(
 ) -> Iterable[Risk]:
     """Bundles that lose more than half at once; those whose prefixes lose their last path are told as that."""
     for peer in before.peers:
-        known = after.peer(renames.get(peer.name, peer.name))
+        known = after.peer(follow(peer.name, renames))
         gone = peer.tunnels.count - (known.tunnels.count if known else 0)
         if gone > MOST * peer.tunnels.count and peer.name not in pathless:
             message = f"{gone} of {peer.tunnels.count} tunnels to {peer.name} go at once"
@@ -127,13 +127,16 @@ def _peer_identities(before: GatewaySpec, after: GatewaySpec) -> Iterable[Risk]:
 def _renumbered(before: GatewaySpec, after: GatewaySpec, renames: Mapping[str, str]) -> Iterable[Risk]:
     """Bundles whose inner addresses move: probes come back again once the peer has moved too."""
     for peer in before.peers:
-        known = after.peer(renames.get(peer.name, peer.name))
+        known = after.peer(follow(peer.name, renames))
         kept = min(peer.tunnels.count, known.tunnels.count) if known else 0
         if known is not None and any(
             inner_addresses(before, peer, index) != inner_addresses(after, known, index) for index in range(kept)
         ):
-            cause = "peers[].inner changes" if peer.inner != known.inner else "the lower name is another one"
-            message = f"the inner addresses of {known.name} move ({cause}): its tunnels are down until it moves too"
+            cause = "peers[].inner changes" if peer.inner != known.inner else "the lower name is another one now"
+            if before.initiates(peer) != after.initiates(known):
+                cause += f", {'we' if after.initiates(known) else 'the peer'} will initiate"
+            cost = "half of its tunnels carry nothing" if kept > 1 else "its tunnel carries nothing"
+            message = f"the inner addresses of {known.name} move ({cause}): {cost} until the peer moves too"
             yield Risk(name=RiskName.RENUMBER_INNER, subject=known.name, message=message)
 
 
@@ -166,7 +169,7 @@ def _dropped(
             message = f"{prefix} is no longer in gateway.prefixes: packets for it are dropped"
             yield Risk(name=RiskName.DROP_TRAFFIC, subject=str(prefix), message=message)
     for peer in before.peers:
-        known = after.peer(renames.get(peer.name, peer.name))
+        known = after.peer(follow(peer.name, renames))
         for source in peer.accept if known and known.tunnels.count and peer.tunnels.count else ():
             if known is not None and not _within(source, (*known.accept, *withdrawn)):
                 message = f"{source} is no longer accepted from {known.name}: its packets are dropped"

@@ -10,10 +10,11 @@ import asyncio
 import random
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from ikeorch.core.actual import Actual
+from ikeorch.core.adopt import adopt
 from ikeorch.core.agreed import Agreed, find_unmoved
 from ikeorch.core.allocate import Allocations
 from ikeorch.core.conditions import Code, Condition, carry_over
@@ -248,12 +249,14 @@ class Reconciler:
             message = f"gateway.vici_socket is {spec.vici_socket} now, {self._vici_socket} is used"
             found.append(Condition(code=Code.RESTART_NEEDED, subject="", message=message))
         credentials = self._read_credentials(spec, found)
+        self._agreed.rename(self._numbers.changes(spec))
         allocations = self._numbers.allocate(spec)
         if self._numbers.problem:
             found.append(Condition(code=Code.STORE_FAILED, subject="", message=self._numbers.problem))
         if credentials is not None:
             found.extend(find_expiry(credentials.bundle, Seconds(time.time())))
-        actual = await self._snapshot(spec, allocations, found)
+        found_world = await self._snapshot(spec, allocations, found)
+        actual = adopt(found_world, spec, allocations)
         now = Seconds(time.monotonic())
         if self._prober.problem:
             found.append(Condition(code=Code.PROBER_UNREACHABLE, subject="", message=self._prober.problem))
@@ -262,7 +265,7 @@ class Reconciler:
         agreed = self._agreed.observe(spec, actual.charon)
         desired = self._compute(spec, allocations, actual, credentials, agreed)
         spared = self._waves.spared() | self._renewals.moving()
-        planned, self._memory, self._renewals, self._waves = self._plan(desired, actual, now)
+        planned, self._memory, self._renewals, self._waves = self._plan(desired, actual, found_world, now)
         planned = hold_back(planned, self._waves, actual)
         if self._waves.spared() | self._renewals.moving() != spared:
             self.wake("tunnels spared")
@@ -312,17 +315,19 @@ class Reconciler:
         found: list[Condition] = []
         credentials = self._read_credentials(spec, found)
         allocations = self._numbers.preview(spec)
-        actual = await self._snapshot(spec, allocations, found)
+        found_world = await self._snapshot(spec, allocations, found)
+        actual = adopt(found_world, spec, allocations)
         agreed = self._agreed.preview(spec, actual.charon)
         desired = self._compute(spec, allocations, actual, credentials, agreed)
-        planned, _, _, _ = self._plan(desired, actual, Seconds(time.monotonic()))
+        planned, _, _, _ = self._plan(desired, actual, found_world, Seconds(time.monotonic()))
         return planned, tuple(found)
 
     def _plan(
-        self, desired: Desired, actual: Actual, now: Seconds
+        self, desired: Desired, actual: Actual, found_world: Actual, now: Seconds
     ) -> tuple[tuple[Action, ...], Memory, Renewals, Waves]:
         """All actions in order, also those that must wait, and what the next pass must remember."""
-        planned = diff_states(desired, actual)
+        # an interface under a former name differs
+        planned = diff_states(desired, replace(actual, kernel=found_world.kernel))
         renewing = self._renewals.spared()
         waves = plan_waves(desired, actual, self._waves, self._prober.states(), renewing=renewing, now=now)
         if actual.charon is None:

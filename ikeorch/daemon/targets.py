@@ -30,6 +30,7 @@ def probe_targets(
         entry.tunnel: entry for entry in actual.kernel.objects.values() if isinstance(entry, XfrmInterface) and entry.up
     }
     waiting, leaving = waves.waiting(), waves.leaving()
+    known = frozenset(peer.name for peer in spec.peers) | {spec.name}
     targets = {}
     for tunnel, interface in present.items():
         plan = desired.tunnels.get(tunnel)
@@ -45,6 +46,7 @@ def probe_targets(
             remote=remote,
             us=Sender(spec.name, tunnel.index),
             peer=Sender(tunnel.peer, tunnel.index),
+            known=known,
             spare=tunnel in spared or tunnel in waves.spared(),
             proven=plan is None or desired.weights[tunnel] > 0,
             mtu=0 if plan is None or tunnel in waiting else plan.mtu,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import structlog
 
 from ikeorch.core.agreed import Agreed, observe_suites
@@ -51,6 +53,12 @@ class AgreedSuites:
     def preview(self, spec: GatewaySpec, charon: CharonState | None) -> Agreed:
         """The same for a configuration that is not in force; nothing is written."""
         return observe_suites(spec, charon, self.now)
+
+    def rename(self, changes: Mapping[str, str]) -> None:
+        """Peers have other names now: the new ones by the old ones."""
+        self.now = {
+            TunnelId(changes.get(tunnel.peer, tunnel.peer), tunnel.index): suite for tunnel, suite in self.now.items()
+        }
 
     def _keep(self, agreed: Agreed) -> None:
         if agreed == self._kept:

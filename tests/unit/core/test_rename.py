@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ikeorch.core.rename import find_renames
-from tests.examples import gateway_a
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ikeorch.core.allocate import Kind, allocate_missing, wanted_numbers
+from ikeorch.core.rename import find_renames, follow, name_changes, renamed_number
+from tests.examples import allocations, gateway_a
 
 SPEC = gateway_a()
 PEER = SPEC.peers[0]
@@ -31,9 +35,57 @@ def test_an_identity_that_two_peers_share_says_nothing() -> None:
     assert find_renames(after, SPEC) == {}
 
 
-def test_two_names_that_change_places_are_not_renames() -> None:
-    """A name that is known before and after keeps what it has."""
+def test_two_names_may_change_places() -> None:
+    """Each identity takes its own along."""
     other = replace(PEER, name="gw-c", identity="gw-c.dc.example")
     before = replace(SPEC, peers=(PEER, other))
     swapped = replace(SPEC, peers=(replace(PEER, name="gw-c"), replace(other, name="gw-b")))
-    assert find_renames(before, swapped) == {}
+    assert find_renames(before, swapped) == {"gw-b": "gw-c", "gw-c": "gw-b"}
+
+
+def test_a_name_that_another_peer_has_taken_leads_nowhere() -> None:
+    """The peer that had it is gone."""
+    other = replace(PEER, name="gw-c", identity="gw-c.dc.example")
+    before, after = replace(SPEC, peers=(PEER, other)), replace(SPEC, peers=(replace(other, name="gw-b"),))
+    renames = find_renames(before, after)
+    assert [follow(name, renames) for name in ("gw-b", "gw-c", "gw-d")] == ["", "gw-b", "gw-d"]
+
+
+NAMES = st.dictionaries(st.sampled_from("ABCDE"), st.sampled_from(["a", "b", "c", "d", "e", "f"]), max_size=5).filter(
+    lambda names: len(set(names.values())) == len(names)
+)
+
+
+@given(NAMES, NAMES)
+def test_every_identity_finds_its_own_and_nothing_is_lost(kept: dict[str, str], now: dict[str, str]) -> None:
+    """The changes are a permutation, whatever names were exchanged, taken over or given up."""
+    changes = name_changes(kept, now)
+    assert set(changes) == set(changes.values())
+    assert all(
+        changes.get(kept[identity], kept[identity]) == name for identity, name in now.items() if identity in kept
+    )
+    assert name_changes({identity: changes.get(name, name) for identity, name in kept.items()}, now) == {}
+
+
+def test_all_numbers_of_a_peer_move() -> None:
+    """if_ids, next hops and the groups that it stands in, whose peers are in order; no one else's, and no tables."""
+    changes = {"gw-b": "gw-x", "gw-x": "gw-b"}
+    moved = {
+        (Kind.IF_ID, "gw-b/0"): "gw-x/0",
+        (Kind.NEXT_HOP, "gw-b/12 ipv6"): "gw-x/12 ipv6",
+        (Kind.NEXT_HOP, "gw-x/12 ipv6"): "gw-b/12 ipv6",
+        (Kind.NEXT_HOP, "group dc-b via gw-b ipv4"): "group dc-b via gw-x ipv4",
+        (Kind.NEXT_HOP, "group dc-b via gw-b,gw-c ipv4"): "group dc-b via gw-c,gw-x ipv4",
+        (Kind.NEXT_HOP, "group gw-b via gw-c ipv4"): "group gw-b via gw-c ipv4",
+        (Kind.TABLE, "gw-b"): "gw-b",
+        (Kind.IF_ID, "gw-bb/0"): "gw-bb/0",
+    }
+    assert {wanted: renamed_number(wanted, changes)[1] for wanted in moved} == moved
+
+
+def test_the_numbers_of_a_renamed_configuration_are_all_there() -> None:
+    """Nothing is left to be given, so no interface, next hop or group is another one."""
+    after = replace(SPEC, peers=(replace(PEER, name="gw-x"),))
+    given = allocations(SPEC).numbers
+    moved = {renamed_number(wanted, {"gw-b": "gw-x"}): number for wanted, number in given.items()}
+    assert allocate_missing(moved, wanted_numbers(after)) == {}

@@ -123,7 +123,12 @@ def test_inner_addresses_that_move_are_asked_for() -> None:
     assert names(with_peers(moved)) == [("renumber-inner", "gw-b")]
     assert names(replace(SPEC, name="gw-z")) == [("renumber-inner", "gw-b")]
     assert names(with_peers(replace(PEER, name="a-b"))) == [("renumber-inner", "a-b")]
-    assert "the lower name is another one" in find_risks(SPEC, replace(SPEC, name="gw-z"), ())[0].message
+    (risk,) = find_risks(SPEC, replace(SPEC, name="gw-z"), ())
+    assert (
+        "(the lower name is another one now, the peer will initiate): half of its tunnels carry nothing" in risk.message
+    )
+    kept = with_peers(replace(counted(1), inner=moved.inner))
+    assert "peers[].inner changes): its tunnel carries nothing" in find_risks(SPEC, kept, ())[1].message
 
 
 @pytest.mark.parametrize(
