@@ -125,13 +125,17 @@ def _peer_identities(before: GatewaySpec, after: GatewaySpec) -> Iterable[Risk]:
 
 
 def _renumbered(before: GatewaySpec, after: GatewaySpec, renames: Mapping[str, str]) -> Iterable[Risk]:
-    """Bundles whose inner addresses move: probes come back again once the peer has moved too."""
+    """Bundles whose inner addresses move as a name's side effect, or that have one tunnel: others are undone in time.
+
+    Probes come back once the peer has moved too; meanwhile half of a bundle's tunnels carry nothing.
+    """
     for peer in before.peers:
         known = after.peer(follow(peer.name, renames))
         kept = min(peer.tunnels.count, known.tunnels.count) if known else 0
-        if known is not None and any(
+        moved = known is not None and any(
             inner_addresses(before, peer, index) != inner_addresses(after, known, index) for index in range(kept)
-        ):
+        )
+        if known is not None and moved and (peer.inner == known.inner or kept == 1):
             cause = "peers[].inner changes" if peer.inner != known.inner else "the lower name is another one now"
             if before.initiates(peer) != after.initiates(known):
                 cause += f", {'we' if after.initiates(known) else 'the peer'} will initiate"
