@@ -95,6 +95,22 @@ class Renewals:
             if standing.announced is not None or standing.renewal is not None or standing.ending is not None
         )
 
+    def renamed(self, changes: Mapping[str, str]) -> Renewals:
+        """The same after peers have changed their names, the new ones by the old ones.
+
+        A successor under way has a former name itself: another one is begun.
+        """
+        return Renewals(
+            standings={
+                TunnelId(changes.get(tunnel.peer, tunnel.peer), tunnel.index): replace(
+                    standing, renewal=None, announced=None, ending=None
+                )
+                if tunnel.peer in changes
+                else standing
+                for tunnel, standing in self.standings.items()
+            }
+        )
+
     def moving(self) -> frozenset[TunnelId]:
         """Those of them that we leave out of our own groups too."""
         return frozenset(tunnel for tunnel in self.spared() if self.standings[tunnel].moves)

@@ -249,7 +249,9 @@ class Reconciler:
             message = f"gateway.vici_socket is {spec.vici_socket} now, {self._vici_socket} is used"
             found.append(Condition(code=Code.RESTART_NEEDED, subject="", message=message))
         credentials = self._read_credentials(spec, found)
-        self._agreed.rename(self._numbers.changes(spec))
+        changes = self._numbers.changes(spec)
+        self._agreed.rename(changes)
+        self._renewals = self._renewals.renamed(changes)
         allocations = self._numbers.allocate(spec)
         if self._numbers.problem:
             found.append(Condition(code=Code.STORE_FAILED, subject="", message=self._numbers.problem))

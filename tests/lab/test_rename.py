@@ -22,13 +22,16 @@ from tests.lab.test_change import edit, spis
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(280)]
 
 
+NEW_AT_B = {f"ikeorch.gw-a2.{index}" for index in range(4)}
+
+
 def devices(node: Node) -> dict[int, str]:
     """The XFRM interfaces by index: one that was made anew has another index."""
     return {entry["ifindex"]: entry["ifname"] for entry in node.json(["ip", "-j", "link", "show", "type", "xfrm"])}
 
 
 def rename(node: Node, old: str, new: str) -> None:
-    """The operator writes B's new name into the file of either end, and applies it."""
+    """The operator writes a gateway's new name into the file of either end, and applies it."""
     edit(node, f"name: {old}", f"name: {new}")
     ikeorch(node, "apply", "--timeout", "40s")
 
@@ -58,6 +61,30 @@ def test_a_gateway_is_renamed_under_traffic(sites: Lab, first: str, old: str, ne
     assert sorted(xfrm_interfaces(b)) == [f"gw-a/{index}" for index in range(4)]
     assert len(children(b)) == 4
     assert updates(sites) == heard
+    assert all("nothing to change" in ikeorch(node, "plan").stdout for node in (a, b))
+
+
+def test_the_end_that_initiates_is_renamed_under_traffic(sites: Lab) -> None:
+    """B's connections get another name beside its live SAs, which stay as they are until A establishes them anew."""
+    a, b = (sites.node(name) for name in GATEWAYS)
+    before = [{child.spi_in for child in children(node)} for node in (a, b)]
+    kept = [(devices(node), groups(node)) for node in (a, b)]
+    with streams(sites, (FORWARD, BACKWARD), rate=400, count=16000) as started:
+        time.sleep(1)
+        rename(b, "gw-a", "gw-a2")
+        wait_until(lambda: "peer-name-differs" in conditions(b), "B says that the names differ", 10)
+        kill_part(b, "ikeorchd")
+        rename(a, "gw-a", "gw-a2")
+        wait_until(lambda: conditions(a) == conditions(b) == {}, "nothing is wrong", 20)
+        assert [{child.spi_in for child in children(node)} for node in (a, b)] == before
+        edit(a, "capacity: 50G", "capacity: 50G, rekey_time: 3h")
+        ikeorch(a, "apply")
+        wait_until(lambda: {child.tunnel for child in children(b)} == NEW_AT_B, "B's SAs have the new name", 30)
+        results = [stream.result() for stream in started]
+    assert [(result["total"], result["lost"]) for result in results] == [(16000, 0)] * 2
+    wait_carrying(sites)
+    assert kept == [(devices(node), groups(node)) for node in (a, b)]
+    assert sorted(xfrm_interfaces(b)) == [f"gw-a2/{index}" for index in range(4)]
     assert all("nothing to change" in ikeorch(node, "plan").stdout for node in (a, b))
 
 

@@ -12,7 +12,7 @@ from ikeorch.core.diff import diff_states
 from ikeorch.core.ids import TunnelId
 from ikeorch.core.kernel_state import KernelState, XfrmInterface
 from ikeorch.core.plan import Impact, LoadConnection, UnloadConnection
-from ikeorch.core.renew import FORMER_NAME, Renewals, plan_renewals
+from ikeorch.core.renew import FORMER_NAME, Renewal, Renewals, Standing, plan_renewals
 from ikeorch.core.units import Seconds
 from tests.examples import CREDENTIALS, allocations, gateway_a
 
@@ -120,6 +120,23 @@ def test_the_plan_of_a_rename_costs_no_outage() -> None:
     assert {action.impact for action in loads} == {Impact.REESTABLISH}
     assert loads[0].reason == "its peer has another name now; its IKE_SA is of ikeorch.gw-b.0"
     assert sum(isinstance(action.operation, UnloadConnection) for action in plan) == 4
+
+
+def test_what_is_known_of_sas_goes_along_with_the_name() -> None:
+    """And back again: a suite that was still to be changed is not forgotten. What was under way begins anew."""
+    under_way = Renewal(since=Seconds(1), old_ids=frozenset({1}), old_children=frozenset({1}))
+    before = Renewals(
+        standings={
+            TunnelId("gw-b", 0): Standing(made_with="abc", renewal=under_way, failures=2),
+            TunnelId("gw-c", 0): Standing(made_with="def", renewal=under_way),
+        }
+    )
+    after = before.renamed({"gw-b": "gw-x", "gw-x": "gw-b"})
+    assert after.standings == {
+        TunnelId("gw-x", 0): Standing(made_with="abc", failures=2),
+        TunnelId("gw-c", 0): Standing(made_with="def", renewal=under_way),
+    }
+    assert after.renamed({"gw-x": "gw-b", "gw-b": "gw-x"}).standings[TunnelId("gw-b", 0)].made_with == "abc"
 
 
 def test_sas_of_the_former_name_are_replaced_though_nobody_remembers_them() -> None:
