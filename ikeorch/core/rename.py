@@ -11,7 +11,8 @@ import re
 from collections.abc import Mapping
 
 from ikeorch.core.allocate import Kind, Wanted
-from ikeorch.core.ids import NAME_PATTERN
+from ikeorch.core.health import ProbeState, Verdict
+from ikeorch.core.ids import NAME_PATTERN, TunnelId
 from ikeorch.core.spec import GatewaySpec
 
 _TUNNEL = re.compile(rf"(?P<peer>{NAME_PATTERN})(?P<rest>/.*)")
@@ -28,6 +29,25 @@ def find_renames(before: GatewaySpec, after: GatewaySpec) -> dict[str, str]:
     """Which peers have another name, by the old one."""
     old, new = peer_names(before), peer_names(after)
     return {old[identity]: new[identity] for identity in old.keys() & new.keys() if old[identity] != new[identity]}
+
+
+def heard_names(spec: GatewaySpec, states: Mapping[TunnelId, ProbeState], before: Mapping[str, str]) -> dict[str, str]:
+    """By identity, what each peer calls itself where that is another name than ours for it.
+
+    Args:
+        spec: the configuration.
+        states: what the prober says now; a peer of whom no tunnel is up is remembered as before.
+        before: what the last pass returned.
+    """
+    heard: dict[str, str] = {}
+    for identity, name in peer_names(spec).items():
+        up = [state for tunnel, state in states.items() if tunnel.peer == name and state.verdict is Verdict.UP]
+        other = next((state.calls_itself for state in up if state.calls_itself), "")
+        if not up and before.get(identity) != name:
+            other = before.get(identity, "")
+        if other:
+            heard[identity] = other
+    return heard
 
 
 def follow(name: str, renames: Mapping[str, str]) -> str:

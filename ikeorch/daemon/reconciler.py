@@ -24,6 +24,7 @@ from ikeorch.core.establish import Memory, next_wake, plan_sas
 from ikeorch.core.health import Verdict
 from ikeorch.core.ids import TunnelId
 from ikeorch.core.plan import Action, describe_operation
+from ikeorch.core.rename import heard_names
 from ikeorch.core.renew import Renewals, next_renewal, outstanding, plan_renewals
 from ikeorch.core.spec import GatewaySpec
 from ikeorch.core.status import (
@@ -46,6 +47,7 @@ from ikeorch.errors import IkeorchError
 from ikeorch.store.agreed import AgreedSuites
 from ikeorch.store.database import Store
 from ikeorch.store.made_with import MadeWith
+from ikeorch.store.names import HeardNames
 
 RESYNC = Seconds(30.0)
 COALESCE = Seconds(0.02)
@@ -122,6 +124,7 @@ class Reconciler:
         self._made_with = MadeWith(store)
         self._renewals = self._made_with.load()
         self._agreed = AgreedSuites(store)
+        self._heard = HeardNames(store)
         self._passes = 0
         self.begun = 0
         """Number of the newest pass that has begun; a later one knows all that was put in force until now."""
@@ -282,7 +285,10 @@ class Reconciler:
             resilient = actual.kernel.resilient
             self._failover.end_pass(spec, allocations, desired, resilient=resilient, outdated=outdated())
             spared = self._renewals.spared()
-            self._prober.set_targets(probe_targets(spec, desired, actual, spared=spared, waves=self._waves))
+            self._heard.keep(heard_names(spec, self._prober.states(), self._heard.now))
+            self._prober.set_targets(
+                probe_targets(spec, desired, actual, spared=spared, waves=self._waves, heard=self._heard.now)
+            )
         tunnels = describe_tunnels(desired, actual, self._prober.states(), self._verdicts)
         found.extend(
             find_conditions(

@@ -63,6 +63,10 @@ CREATE TABLE IF NOT EXISTS peer_name (
     name TEXT PRIMARY KEY,
     identity TEXT NOT NULL UNIQUE
 ) STRICT;
+CREATE TABLE IF NOT EXISTS heard_name (
+    identity TEXT PRIMARY KEY,
+    name TEXT NOT NULL
+) STRICT;
 CREATE TABLE IF NOT EXISTS agreed_suite (
     tunnel TEXT PRIMARY KEY,
     suite TEXT NOT NULL

@@ -11,6 +11,7 @@ from ikeorch.core.kernel_state import XfrmInterface
 from ikeorch.core.plan import EnsureObject, RemoveObject
 from ikeorch.daemon.numbers import Numbers
 from ikeorch.store.database import Store
+from ikeorch.store.names import HeardNames
 from tests.integration.test_history import ask, change
 from tests.integration.test_loop import full
 from tests.integration.world import World, members, up
@@ -76,6 +77,19 @@ async def test_a_restart_in_between_changes_nothing(world: World, tmp_path: Path
             assert numbers.allocate(renamed).if_id(TunnelId("gw-x", 3)) == 4
         assert Numbers(store).allocate(spec).if_id(TunnelId("gw-b", 3)) == 4
         assert len(store.numbers()) == 2 + 4 * 3 + 2
+
+
+def test_what_a_peer_calls_itself_survives(tmp_path: Path) -> None:
+    """And a database that cannot be written is tried again."""
+    with closing(Store.open(tmp_path / "x.db")) as store:
+        names = HeardNames(store)
+        with full(tmp_path / "x.db"):
+            names.keep({"gw-b.dc.example": "gw-x"})
+        assert HeardNames(store).now == {}
+        names.keep({"gw-b.dc.example": "gw-x"})
+        assert HeardNames(store).now == {"gw-b.dc.example": "gw-x"}
+        names.keep({})
+        assert HeardNames(store).now == {}
 
 
 async def test_a_rename_on_a_full_disk_is_written_later(world: World, tmp_path: Path) -> None:

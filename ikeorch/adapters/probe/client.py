@@ -105,7 +105,8 @@ class ProbeClient:
 def _wishes(targets: Mapping[TunnelId, ProbeTarget]) -> dict[TunnelId, tuple[object, ...]]:
     """What may change without a target being another one."""
     return {
-        tunnel: (target.spare, target.mtu, target.us, target.peer, target.known) for tunnel, target in targets.items()
+        tunnel: (target.spare, target.mtu, target.us, target.peer, target.known, target.also)
+        for tunnel, target in targets.items()
     }
 
 

@@ -52,6 +52,7 @@ class ProbeTarget:
         us: our own name and the index; a rename makes no other target.
         peer: the peer's name and the index; who must answer; a rename makes no other target.
         known: names of all peers and our own: who carries another one of them is not this peer.
+        also: what the peer called itself when a tunnel to it was proven, "" where that is the name above.
         spare: ask the peer to send nothing else into it; no other target for that.
         proven: it stands in a group, so an answer with that name has come before; no other target for that.
         mtu: bytes; packets of this size are probed too, 0 for none; no other target for another one.
@@ -63,6 +64,7 @@ class ProbeTarget:
     us: Sender = field(compare=False)
     peer: Sender = field(compare=False)
     known: frozenset[str] = field(default=frozenset(), compare=False)
+    also: str = field(default="", compare=False)
     spare: bool = field(default=False, compare=False)
     proven: bool = field(default=False, compare=False)
     mtu: int = field(default=0, compare=False)
@@ -78,7 +80,7 @@ class ProbeTarget:
         if sender == self.peer:
             return True
         unknown = sender.gateway not in self.known and _NAME.fullmatch(sender.gateway) is not None
-        return proven and unknown and sender.index == self.peer.index
+        return unknown and sender.index == self.peer.index and (proven or sender.gateway == self.also)
 
 
 class Session:

@@ -8,7 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ikeorch.core.allocate import Kind, allocate_missing, wanted_numbers
-from ikeorch.core.rename import find_renames, follow, name_changes, renamed_number
+from ikeorch.core.health import ProbeState, Verdict
+from ikeorch.core.ids import TunnelId
+from ikeorch.core.rename import find_renames, follow, heard_names, name_changes, renamed_number
 from tests.examples import allocations, gateway_a
 
 SPEC = gateway_a()
@@ -49,6 +51,22 @@ def test_a_name_that_another_peer_has_taken_leads_nowhere() -> None:
     before, after = replace(SPEC, peers=(PEER, other)), replace(SPEC, peers=(replace(other, name="gw-b"),))
     renames = find_renames(before, after)
     assert [follow(name, renames) for name in ("gw-b", "gw-c", "gw-d")] == ["", "gw-b", "gw-d"]
+
+
+TUNNELS = [TunnelId("gw-b", index) for index in range(2)]
+
+
+def test_what_a_peer_calls_itself_is_remembered_while_nothing_is_up() -> None:
+    """Of a tunnel that is up it is the truth, also that the names agree again; another name of ours changes nothing."""
+    other, same = (ProbeState(verdict=Verdict.UP, calls_itself=name) for name in ("gw-x", ""))
+    down = ProbeState(verdict=Verdict.DOWN, calls_itself="")
+    heard = heard_names(SPEC, {TUNNELS[0]: other, TUNNELS[1]: same}, {})
+    assert heard == {"gw-b.dc.example": "gw-x"}
+    assert heard_names(SPEC, {TUNNELS[0]: down}, heard) == heard
+    assert heard_names(SPEC, {}, heard) == heard
+    assert heard_names(SPEC, {TUNNELS[0]: same}, heard) == {}
+    assert heard_names(replace(SPEC, peers=(replace(PEER, name="gw-x"),)), {}, heard) == {}
+    assert heard_names(replace(SPEC, peers=()), {}, heard) == {}
 
 
 NAMES = st.dictionaries(st.sampled_from("ABCDE"), st.sampled_from(["a", "b", "c", "d", "e", "f"]), max_size=5).filter(

@@ -151,6 +151,19 @@ async def test_a_proven_peer_may_call_itself_something_else(prober: tuple[Prober
     assert (state.verdict, state.calls_itself) == (Verdict.UP, "")
 
 
+async def test_a_name_that_was_heard_before_proves_a_new_tunnel(prober: tuple[Prober, list[TunnelId]]) -> None:
+    """As after a reboot in the middle of a rename; no other unknown name does."""
+    running, _ = prober
+    strange = replace(LOOP, us=Sender("gw-x", 0), also="gw-y")
+    running.set_targets({TUNNEL: strange})
+    await rounds(running, 4)
+    assert (running.states()[TUNNEL].verdict, running.states()[TUNNEL].mispaired) == (Verdict.DOWN, "gw-x/0")
+    running.set_targets({})
+    running.set_targets({TUNNEL: replace(strange, also="gw-x")})
+    await rounds(running, 4)
+    assert (running.states()[TUNNEL].verdict, running.states()[TUNNEL].calls_itself) == (Verdict.UP, "gw-x")
+
+
 @pytest.mark.parametrize("sender", [Sender("gw-b", 0), Sender("gw-x", 1), Sender("Gw x", 0)])
 async def test_a_name_that_is_another_ones_is_no_rename(prober: tuple[Prober, list[TunnelId]], sender: Sender) -> None:
     """Another peer's, another index, or no name at all: the SAs are crossed, however proven the tunnel was."""
