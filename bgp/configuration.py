@@ -38,10 +38,11 @@ def render_configuration(neighbors: Iterable[Neighbor], shim: Sequence[str]) -> 
     if len({neighbor.address for neighbor in ordered}) != len(ordered):
         raise ValueError("two neighbours have one address")
     head = _template("exabgp.conf").replace("@RUN@", " ".join(shim))
-    return head.replace("@NEIGHBORS@\n", "".join(_render_neighbor(neighbor) for neighbor in ordered))
+    return head.replace("@NEIGHBORS@\n", "".join(render_neighbor(neighbor) for neighbor in ordered))
 
 
-def _render_neighbor(neighbor: Neighbor) -> str:
+def render_neighbor(neighbor: Neighbor) -> str:
+    """One neighbour's block."""
     restart = neighbor.graceful_restart
     values = {
         "ADDRESS": neighbor.address,
@@ -78,5 +79,5 @@ def is_in_force(neighbors: Iterable[Neighbor], fingerprints: Mapping[IPAddress, 
     """
     wanted = {}
     for neighbor in neighbors:
-        wanted.update(parse_fingerprints(_render_neighbor(neighbor).splitlines()))
+        wanted.update(parse_fingerprints(render_neighbor(neighbor).splitlines()))
     return wanted == fingerprints

@@ -140,9 +140,17 @@ class ShownNeighbor:
 def render_change(neighbor: IPAddress, change: Change) -> bytes:
     """The command that announces or withdraws one route for one neighbour."""
     route = change.route
-    community = f" extended-community [ 0x{route.community.hex()} ]" if len(route.community) == SIZE else ""
-    verb = "announce" if change.announce else "withdraw"
-    return _line(f"neighbor {neighbor} {verb} route {route.prefix} next-hop {route.next_hop}{community}")
+    return _line(_route_command(neighbor, route.prefix, str(route.next_hop), route.community, announce=change.announce))
+
+
+def show_change(neighbor: IPAddress, prefix: IPNetwork, community: bytes, *, announce: bool) -> str:
+    """The same for people, before the session says which address the next hop is."""
+    return _route_command(neighbor, prefix, "self", community, announce=announce)
+
+
+def _route_command(neighbor: IPAddress, prefix: IPNetwork, next_hop: str, community: bytes, *, announce: bool) -> str:
+    raw = f" extended-community [ 0x{community.hex()} ]" if len(community) == SIZE else ""
+    return f"neighbor {neighbor} {'announce' if announce else 'withdraw'} route {prefix} next-hop {next_hop}{raw}"
 
 
 def render_end_of_rib(neighbor: IPAddress) -> bytes:

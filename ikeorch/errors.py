@@ -67,6 +67,18 @@ class RiskError(IkeorchError):
     code = "risk-not-accepted"
 
 
+class UnknownNameError(UsageError):
+    """A peer, tunnel or revision of this name is not there."""
+
+    code = "unknown-name"
+
+
+class NotNowError(UsageError):
+    """What was asked for makes sense, but not in the state in which things are now."""
+
+    code = "not-now"
+
+
 class DaemonUnreachableError(IkeorchError):
     """ikeorchd does not answer on its socket."""
 

@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from ikeorch.config.loader import load_config
+from ikeorch.core.actual import Actual
 from ikeorch.core.allocate import Allocations, allocate_missing, wanted_numbers
-from ikeorch.core.desired import CredentialBundle
+from ikeorch.core.charon_state import CharonState
+from ikeorch.core.desired import CredentialBundle, Desired, compute_desired
+from ikeorch.core.establish import Memory
+from ikeorch.core.health import Verdict
+from ikeorch.core.ids import TunnelId
+from ikeorch.core.kernel_state import KernelState
+from ikeorch.core.planner import World
+from ikeorch.core.renew import Renewals
 from ikeorch.core.spec import GatewaySpec
 from ikeorch.core.units import Seconds
 
@@ -67,3 +77,36 @@ def gateway_a() -> GatewaySpec:
 def allocations(spec: GatewaySpec) -> Allocations:
     """The numbers that a fresh store gives."""
     return Allocations(allocate_missing({}, wanted_numbers(spec)))
+
+
+def desired_a() -> Desired:
+    """What gateway A should be before any packet has proved a tunnel."""
+    spec = gateway_a()
+    return compute_desired(
+        spec,
+        allocations(spec),
+        credentials=CREDENTIALS,
+        verdicts={},
+        grouped=frozenset(),
+        resilient=False,
+        underlay_mtu={},
+    )
+
+
+def world_of(
+    spec: GatewaySpec,
+    *,
+    verdicts: Mapping[TunnelId, Verdict] | None = None,
+    actual: Actual | None = None,
+    credentials: CredentialBundle | None = CREDENTIALS,
+) -> World:
+    """A world for plans: empty but for what is given, with the numbers of a fresh store."""
+    return World(
+        numbers=allocations(spec).numbers,
+        credentials=credentials,
+        actual=actual or Actual(kernel=KernelState(), charon=CharonState(version="5.9.8", started="1")),
+        verdicts=verdicts or {},
+        memory=Memory(),
+        renewals=Renewals(),
+        now=Seconds(1000),
+    )

@@ -165,7 +165,11 @@ def confirm(client: Client, output: str) -> int:
 @output_option
 @socket_option
 def rollback(client: Client, revision: int | None, accept_risk: tuple[str, ...], output: str) -> int:
-    """Put REVISION in force again, or the one before; the file on disk becomes it too."""
+    """Put REVISION in force again, or the one before; the file on disk becomes it too.
+
+    Going back twice goes further back, never to what was just left or undone. `ikeorch history` lists all revisions,
+    `ikeorch history N` shows one.
+    """
     answer = client.request("POST", "/v1/rollback", {"revision": revision, "accept_risks": accept_risk})
     if output == "json":
         print_json(answer)

@@ -10,7 +10,8 @@ import click
 from ikeorch.cli.client import Client, Json
 from ikeorch.cli.options import output_option, print_json, print_rows, risk_option, socket_option
 from ikeorch.cli.waiting import DURATION, wait_until_carrying
-from ikeorch.errors import ConfigError, ExitCode, UsageError
+from ikeorch.cli.why import echo_why
+from ikeorch.errors import ConfigError, ExitCode
 
 HEADING = ("PEER", "SITE", "IDENTITY", "TUNNELS", "INITIATOR", "PREFIXES")
 
@@ -85,19 +86,16 @@ def list_peers(client: Client, output: str) -> int:
 @output_option
 @socket_option
 def show(client: Client, name: str, output: str) -> int:
-    """Show one peer and the state of its tunnels."""
-    view = client.get("/v1/status")
-    found = next((each for each in view["peers"] if each["name"] == name), None)
-    if found is None:
-        known = ", ".join(each["name"] for each in view["peers"]) or "none"
-        raise UsageError(f"there is no peer {name!r}", hint=f"configured peers: {known}")
-    tunnels = [each for each in view["tunnels"] if each["peer"] == name]
+    """Show one peer, the state of its tunnels, and why they are in it."""
+    view = client.get(f"/v1/peers/{quote(name, safe='')}")
     if output == "json":
-        print_json({"format_version": view["format_version"], "peer": found, "tunnels": tunnels})
+        print_json(view)
         return ExitCode.OK
-    print_rows(HEADING, [_row(found)], output)
-    for each in tunnels:
+    print_rows(HEADING, [_row(view["peer"])], output)
+    for each in view["tunnels"]:
         click.echo(f"{each['tunnel']} is {each['state']}: {each['reason']}")
+    if output == "table":
+        echo_why(view["why"])
     return ExitCode.OK
 
 

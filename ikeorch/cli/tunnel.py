@@ -11,6 +11,7 @@ from ikeorch.cli.client import Client, Json
 from ikeorch.cli.options import output_option, print_json, print_rows, risk_option, socket_option
 from ikeorch.cli.status import HEADING, tunnel_row
 from ikeorch.cli.waiting import DURATION, wait_until_carrying
+from ikeorch.cli.why import echo_why
 from ikeorch.errors import ExitCode, UsageError
 
 TIMEOUT = 60.0
@@ -109,21 +110,16 @@ def list_tunnels(client: Client, peer: str | None, output: str) -> int:
 @socket_option
 def show(client: Client, name: str, output: str) -> int:
     """Show everything about one tunnel, such as gw-b/0, and why it is in its state."""
-    view = client.get("/v1/status")
-    found = next((each for each in view["tunnels"] if each["tunnel"] == name), None)
-    if found is None:
-        known = ", ".join(each["tunnel"] for each in view["tunnels"][:8]) or "none"
-        raise UsageError(f"there is no tunnel {name!r}", hint=f"tunnels: {known}; a name is PEER/INDEX")
-    conditions = [condition for condition in view["conditions"] if condition["subject"] == name]
+    peer, slash, index = name.partition("/")
+    if not (peer and slash and index):
+        raise UsageError(f"there is no tunnel {name!r}", hint="a name is PEER/INDEX; see `ikeorch tunnel list`")
+    view = client.get(f"/v1/tunnels/{quote(peer, safe='')}/{quote(index, safe='')}")
     if output == "json":
-        print_json({"format_version": view["format_version"], "tunnel": found, "conditions": conditions})
+        print_json(view)
         return ExitCode.OK
-    print_rows(("WHAT", "VALUE"), list(_flatten(found)), output)
+    print_rows(("WHAT", "VALUE"), list(_flatten(view["tunnel"])), output)
     if output == "table":
-        for condition in conditions:
-            click.echo(f"{condition['severity']}: {condition['code']}: {condition['message']}")
-            click.echo(f"  next: {condition['hint']}")
-        click.echo(f"why: it is {found['state']} because: {found['reason']}")
+        echo_why(view["why"])
     return ExitCode.OK
 
 

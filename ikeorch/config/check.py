@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from fractions import Fraction
-from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_network
-from typing import NamedTuple
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, ip_network
 
-from ikeorch.config.problems import Location
+from ikeorch.config.overlap import overlapping_inner, overlapping_sites, overlaps, routing_loops
+from ikeorch.config.problems import Finding, Location
 from ikeorch.config.sources import PLACE
 from ikeorch.core.allocate import offering_peers
 from ikeorch.core.fabric import BANDWIDTH_LIMIT, scaled
@@ -29,22 +29,6 @@ _SPECIAL: tuple[IPNetwork, ...] = tuple(
 """This network, loopback, link-local, multicast, reserved, and IPv4 written as IPv6 (RFC 6890)."""
 
 
-class Finding(NamedTuple):
-    """What does not fit together.
-
-    Attributes:
-        location: where it stands.
-        reason: what is wrong; `PLACE` in it stands for `other`.
-        hint: what to write instead.
-        other: the second place, which may be in another file.
-    """
-
-    location: Location
-    reason: str
-    hint: str
-    other: Location | None = None
-
-
 def find_conflicts(spec: GatewaySpec) -> Iterator[Finding]:
     """Everything in a well-formed configuration that does not fit together; nothing when it is fine."""
     yield from _unique_names(spec)
@@ -52,9 +36,9 @@ def find_conflicts(spec: GatewaySpec) -> Iterator[Finding]:
     for position, peer in enumerate(spec.peers):
         yield from _peer_alone(spec, position, peer)
     yield from _no_hosts(spec)
-    yield from _overlapping_sites(spec)
-    yield from _overlapping_inner(spec)
-    yield from _routing_loops(spec)
+    yield from overlapping_sites(spec)
+    yield from overlapping_inner(spec)
+    yield from routing_loops(spec)
     yield from _same_selectors(spec)
     yield from _fabric(spec)
 
@@ -200,70 +184,6 @@ def _peer_alone(spec: GatewaySpec, position: int, peer: PeerSpec) -> Iterator[Fi
             if network.version not in families and key == "prefixes":
                 reason = f"{network} needs an inner IPv{network.version} network"
                 yield Finding((*location, key, at), reason, "add one to inner")
-
-
-def overlaps(left: IPNetwork, right: IPNetwork) -> bool:
-    """Whether two networks of one family share an address."""
-    if isinstance(left, IPv4Network) and isinstance(right, IPv4Network):
-        return left.overlaps(right)
-    return isinstance(left, IPv6Network) and isinstance(right, IPv6Network) and left.overlaps(right)
-
-
-def _own_prefixes(spec: GatewaySpec) -> Iterator[tuple[IPNetwork, Location]]:
-    for at, prefix in enumerate(spec.prefixes):
-        yield prefix, ("gateway", "prefixes", at)
-
-
-def _peer_prefixes(spec: GatewaySpec) -> Iterator[tuple[str, IPNetwork, Location]]:
-    """Site, prefix and place of every peer's prefix."""
-    for position, peer in enumerate(spec.peers):
-        for at, prefix in enumerate(peer.prefixes):
-            yield peer.site, prefix, ("peers", position, "prefixes", at)
-
-
-def _overlapping_sites(spec: GatewaySpec) -> Iterator[Finding]:
-    own = ((spec.site, prefix, location) for prefix, location in _own_prefixes(spec))
-    entries: list[tuple[str, IPNetwork, Location]] = [*own, *_peer_prefixes(spec)]
-    entries.sort(key=lambda entry: (entry[1].version, int(entry[1].network_address), entry[1].prefixlen))
-    covering: list[tuple[str, IPNetwork, Location]] = []
-    for site, prefix, location in entries:
-        covering = [entry for entry in covering if overlaps(entry[1], prefix)]
-        other = next((entry for entry in covering if entry[0] != site), None)
-        if other is not None:
-            reason = f"{prefix} of site {site!r} overlaps {other[1]} of site {other[0]!r} at {PLACE}"
-            yield Finding(location, reason, "a prefix belongs to one site", other[2])
-        covering.append((site, prefix, location))
-
-
-def _overlapping_inner(spec: GatewaySpec) -> Iterator[Finding]:
-    inner: list[tuple[IPNetwork, Location]] = [
-        (network, ("peers", position, "inner", at))
-        for position, peer in enumerate(spec.peers)
-        for at, network in enumerate(peer.inner)
-    ]
-    prefixes = [*_own_prefixes(spec), *((prefix, location) for _, prefix, location in _peer_prefixes(spec))]
-    for at, (network, location) in enumerate(inner):
-        for other, other_location in (*inner[:at], *prefixes):
-            if overlaps(network, other):
-                reason = f"the inner network {network} overlaps {other} at {PLACE}"
-                yield Finding(location, reason, "inner networks belong to one bundle alone", other_location)
-
-
-def _routing_loops(spec: GatewaySpec) -> Iterator[Finding]:
-    """Neither a prefix behind a tunnel nor an inner network may cover an address that the tunnel itself runs over."""
-    endpoints: list[IPAddress] = [address.ip for uplink in spec.uplinks for address in uplink.addresses]
-    endpoints += [gateway for uplink in spec.uplinks for gateway in uplink.gateways]
-    endpoints += [address for peer in spec.peers for uplink in peer.uplinks for address in uplink.addresses]
-    inner = (
-        (network, ("peers", position, "inner", at))
-        for position, peer in enumerate(spec.peers)
-        for at, network in enumerate(peer.inner)
-    )
-    for prefix, location in (*((prefix, location) for _, prefix, location in _peer_prefixes(spec)), *inner):
-        inside = next((address for address in endpoints if address in prefix), None)
-        if inside is not None:
-            reason = f"{prefix} covers the underlay address {inside}: the tunnel would run through itself"
-            yield Finding(location, reason, "write a longer prefix")
 
 
 def _same_selectors(spec: GatewaySpec) -> Iterator[Finding]:

@@ -12,14 +12,14 @@ from ruamel.yaml.comments import CommentedMap, CommentedSeq
 from ikeorch.config.document import Document, new_yaml, parse_document
 from ikeorch.config.entries import list_indent, with_entry, without_entry
 from ikeorch.config.problems import InvalidConfigError, Problem
-from ikeorch.errors import UsageError
+from ikeorch.errors import NotNowError, UnknownNameError
 
 
 def raise_tunnel_count(text: str, peer: str, count: int, source: str) -> str:
     """As `set_tunnel_count`, but a larger count stays.
 
     Raises:
-        UsageError: there is no such peer.
+        UnknownNameError: there is no such peer.
         InvalidConfigError: the text is no configuration.
     """
     tunnels = _peer_section(parse_document(text, source), peer).get("tunnels")
@@ -33,7 +33,7 @@ def set_tunnel_count(text: str, peer: str, count: int, source: str) -> str:
     """Set ``peers[].tunnels.count`` of one peer.
 
     Raises:
-        UsageError: there is no such peer.
+        UnknownNameError: there is no such peer.
         InvalidConfigError: the text is no configuration.
     """
     document = parse_document(text, source)
@@ -65,7 +65,7 @@ def add_peer(text: str, block: str, source: str, block_source: str) -> tuple[str
         The new text and the peer's name.
 
     Raises:
-        UsageError: another block of that name is there.
+        NotNowError: another block of that name is there.
         InvalidConfigError: one of the two is no YAML of that shape.
     """
     wrapped = parse_document(_wrap(block), block_source)
@@ -84,7 +84,7 @@ def add_peer(text: str, block: str, source: str, block_source: str) -> tuple[str
             if present == wrapped.data["peers"][0]:
                 return text, name
             line, _ = document.place(("peers", position))
-            raise UsageError(
+            raise NotNowError(
                 f"another peer {name!r} is configured already",
                 where=f"{source}:{line}",
                 hint=f"more tunnels: `ikeorch tunnel add {name} --count N`; else edit it there, SIGHUP reloads it",
@@ -102,7 +102,7 @@ def remove_peer(text: str, peer: str, source: str) -> str:
     """Remove a peer with all its tunnels.
 
     Raises:
-        UsageError: there is no such peer.
+        UnknownNameError: there is no such peer.
         InvalidConfigError: the text is no configuration.
     """
     document = parse_document(text, source)
@@ -146,7 +146,7 @@ def _peer_section(document: Document, peer: str) -> CommentedMap:
                 return entry
             names.append(str(entry.get("name")))
     known = ", ".join(names) or "none"
-    raise UsageError(
+    raise UnknownNameError(
         f"there is no peer {peer!r}",
         where=document.source,
         hint=f"configured peers: {known}; `ikeorch peer add --help` says how one comes",

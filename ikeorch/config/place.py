@@ -13,7 +13,7 @@ from dataclasses import replace
 from ikeorch.config.document import parse_document
 from ikeorch.config.edit import add_peer
 from ikeorch.config.sources import Source
-from ikeorch.errors import ConfigError, UsageError
+from ikeorch.errors import ConfigError, UnknownNameError
 
 Sources = tuple[Source, ...]
 
@@ -50,7 +50,7 @@ def edit_peer(sources: Sequence[Source], peer: str, edit: Callable[[str, str, st
         edit: text of the file, name of the peer and name of the file in, new text out.
 
     Raises:
-        UsageError: there is no such peer.
+        UnknownNameError: there is no such peer.
         InvalidConfigError: a text is no configuration.
     """
     known: list[str] = []
@@ -59,7 +59,7 @@ def edit_peer(sources: Sequence[Source], peer: str, edit: Callable[[str, str, st
         if peer in names:
             return _with_text(sources, at, edit(source.text, peer, source.name))
         known.extend(names)
-    raise UsageError(
+    raise UnknownNameError(
         f"there is no peer {peer!r}",
         where=sources[0].name,
         hint=f"configured peers: {', '.join(known) or 'none'}; `ikeorch peer add --help` says how one comes",

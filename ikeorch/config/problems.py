@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from ikeorch.errors import ConfigError
 
@@ -21,6 +22,22 @@ def path_text(location: Location) -> str:
         else:
             text += f".{part if part.isprintable() and len(part) <= MAX_KEY else repr(part)[:MAX_KEY]}"
     return text.removeprefix(".")
+
+
+class Finding(NamedTuple):
+    """What does not fit together.
+
+    Attributes:
+        location: where it stands.
+        reason: what is wrong; `ikeorch.config.sources.PLACE` in it stands for `other`.
+        hint: what to write instead.
+        other: the second place, which may be in another file.
+    """
+
+    location: Location
+    reason: str
+    hint: str
+    other: Location | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
-from ikeorch.config.check import Finding, overlaps
-from ikeorch.config.problems import Location
+from ikeorch.config.overlap import overlap_finder
+from ikeorch.config.problems import Finding, Location
+from ikeorch.core.kernel_state import IPNetwork
 from ikeorch.core.paths import UnderlayPath, underlay_paths
 from ikeorch.core.spec import GatewaySpec, PeerSpec
 
@@ -15,10 +16,11 @@ _NAMED = 4
 
 def find_warnings(spec: GatewaySpec) -> Iterator[Finding]:
     """What works but is probably not meant."""
+    find_own = overlap_finder(spec.prefixes)
     for position, peer in enumerate(spec.peers):
         yield from _shared_pairs(spec, position, peer)
         yield from _unpaired_uplinks(spec, position, peer)
-        yield from _own_sources(spec, position, peer)
+        yield from _own_sources(find_own, position, peer)
 
     families = {neighbor.address.version for neighbor in spec.fabric.neighbors}
     for position, peer in enumerate(spec.peers):
@@ -65,10 +67,10 @@ def _unpaired_uplinks(spec: GatewaySpec, position: int, peer: PeerSpec) -> Itera
             yield Finding((*location, "addresses"), reason, "it carries nothing until both ends have one family")
 
 
-def _own_sources(spec: GatewaySpec, position: int, peer: PeerSpec) -> Iterator[Finding]:
+def _own_sources(find_own: Callable[[IPNetwork], IPNetwork | None], position: int, peer: PeerSpec) -> Iterator[Finding]:
     """Who may deliver our own addresses may speak in our hosts' name."""
     for at, network in enumerate(peer.accept):
-        own = next((prefix for prefix in spec.prefixes if overlaps(prefix, network)), None)
+        own = find_own(network)
         if own is not None:
             reason = f"the peer may send packets that claim to come from our own {own}"
             yield Finding(("peers", position, "accept", at), reason, "write only what lies behind the peer")

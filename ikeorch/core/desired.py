@@ -35,6 +35,7 @@ from ikeorch.core.kernel_state import (
     UnderlayRoute,
     XfrmInterface,
     collapse_networks,
+    reverse_path_setting,
 )
 from ikeorch.core.mtu import inner_mtu
 from ikeorch.core.paths import UnderlayPath, inner_addresses, tunnel_identities, underlay_paths
@@ -176,8 +177,8 @@ def compute_desired(
     connections = None
     if credentials is not None:
         connections = {
-            plan.tunnel.connection: _connection(peer, plan, credentials, taken_beside(spec, peer, agreed or {}))
-            for peer in spec.peers
+            plan.tunnel.connection: _connection(peer, plan, credentials, beside)
+            for peer, beside in ((peer, taken_beside(spec, peer, agreed or {})) for peer in spec.peers)
             for plan in (tunnels[tunnel] for tunnel in peer.tunnel_ids)
         }
     return Desired(
@@ -224,10 +225,10 @@ def needed_sysctls(spec: GatewaySpec, allocations: Allocations) -> Iterable[Sysc
     yield Sysctl(name="net.ipv6.fib_multipath_hash_policy", value="1")
     yield Sysctl(name="net.ipv4.fib_multipath_hash_seed", value=str(hash_seed(spec.name)), required=False)
     for device in sorted({uplink.interface for uplink in spec.uplinks}):
-        yield Sysctl(name=f"net.ipv4.conf.{device.replace('.', '/')}.rp_filter", value="2")
+        yield Sysctl(name=reverse_path_setting(device), value="2")
     for peer in spec.peers:
         for tunnel in peer.tunnel_ids:
-            yield Sysctl(name=f"net.ipv4.conf.{allocations.interface(tunnel)}.rp_filter", value="2")
+            yield Sysctl(name=reverse_path_setting(allocations.interface(tunnel)), value="2")
 
 
 def _guard(spec: GatewaySpec, tunnels: Iterable[TunnelPlan]) -> Guard:
@@ -302,33 +303,42 @@ def plan_routes(
     weights = dict.fromkeys(tunnels, 0)
     held: dict[IPNetwork, str] = {}
     capacities = {peer.name: peer.tunnels.capacity for peer in spec.peers}
+    bundles: dict[str, list[TunnelId]] = {peer.name: [] for peer in spec.peers}
+    for tunnel in tunnels:
+        bundles[tunnel.peer].append(tunnel)
+    groups: dict[tuple[str, tuple[str, ...], Family], NextHopGroup] = {}
+    chosen: dict[tuple[str, ...], tuple[TunnelId, ...]] = {}
     for prefix_text, (site, peers) in offering_peers(spec).items():
         prefix = ip_network(prefix_text)
         objects.append(PrefixRoute(destination=prefix, metric=FLOOR_METRIC, group=None))
-        candidates = [tunnel for tunnel in tunnels if tunnel.peer in peers]
-        members = choose_members(candidates, verdicts, grouped)
+        if peers not in chosen:
+            candidates = [tunnel for peer in peers for tunnel in bundles[peer]]
+            chosen[peers] = choose_members(candidates, verdicts, grouped)
+        members = chosen[peers]
         if not members:
             continue
         if all(verdicts.get(tunnel) is Verdict.DOWN for tunnel in members):
             held[prefix] = site
         family = Family(prefix.version)
-        shares = quantise_weights({tunnel: capacities[tunnel.peer] for tunnel in members})
-        weights.update(shares)
-        group = NextHopGroup(
-            id=allocations.group(site, peers, family),
-            members=tuple(
-                sorted(
-                    (
-                        Member(next_hop=allocations.next_hop(tunnel, family), weight=weight)
-                        for tunnel, weight in shares.items()
-                    ),
-                    key=lambda member: member.next_hop,
-                )
-            ),
-            buckets=BUCKETS if resilient else 0,
-            idle_timer=IDLE_TIMER if resilient else 0,
-        )
-        objects.append(group)
+        group = groups.get((site, peers, family))
+        if group is None:
+            shares = quantise_weights({tunnel: capacities[tunnel.peer] for tunnel in members})
+            weights.update(shares)
+            group = groups[site, peers, family] = NextHopGroup(
+                id=allocations.group(site, peers, family),
+                members=tuple(
+                    sorted(
+                        (
+                            Member(next_hop=allocations.next_hop(tunnel, family), weight=weight)
+                            for tunnel, weight in shares.items()
+                        ),
+                        key=lambda member: member.next_hop,
+                    )
+                ),
+                buckets=BUCKETS if resilient else 0,
+                idle_timer=IDLE_TIMER if resilient else 0,
+            )
+            objects.append(group)
         objects.append(PrefixRoute(destination=prefix, metric=ROUTE_METRIC, group=group.id))
     return objects, weights, held
 

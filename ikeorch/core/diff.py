@@ -12,7 +12,7 @@ from dataclasses import replace
 from ikeorch.core.actual import Actual
 from ikeorch.core.charon_state import CharonState
 from ikeorch.core.desired import Desired, TunnelPlan
-from ikeorch.core.fabric import FabricWish, describe_routes
+from ikeorch.core.fabric import FabricWish, describe_change, restarted_sessions
 from ikeorch.core.ids import CONNECTION_PREFIX, TunnelId
 from ikeorch.core.kernel_state import (
     Guard,
@@ -28,6 +28,7 @@ from ikeorch.core.kernel_state import (
     UnderlayRoute,
     XfrmInterface,
     collapse_networks,
+    without_devices,
 )
 from ikeorch.core.plan import (
     Action,
@@ -82,31 +83,44 @@ def _diff_fabric(wanted: FabricWish, asked: FabricWish | None) -> Iterable[Actio
     """ExaBGP's own state is the speaker's matter; here it counts what the speaker was asked for."""
     if wanted == asked or (asked is None and not wanted.fabric.neighbors):
         return
-    change = describe_routes(asked, wanted)
-    symbol = Symbol.ADD if asked is None else Symbol.CHANGE
-    reason = "the fabric was not told yet" if asked is None else "what the tunnels can carry changed"
-    yield Action(step=Step.ANNOUNCE, operation=Advertise(wanted, change), symbol=symbol, reason=reason)
+    action = Action(
+        step=Step.ANNOUNCE,
+        operation=Advertise(wanted, describe_change(asked, wanted)),
+        symbol=Symbol.ADD,
+        reason="the fabric was not told yet",
+    )
+    if asked is not None:
+        restarted = restarted_sessions(asked, wanted)
+        reason = "what the tunnels can carry changed" if asked.routes != wanted.routes else "configured otherwise"
+        if restarted:
+            reason += f"; the session with {', '.join(str(each) for each in restarted)} begins anew, its routes with it"
+        impact = Impact.OUTAGE if restarted else Impact.NONE
+        action = replace(action, symbol=Symbol.RISK if restarted else Symbol.CHANGE, reason=reason, impact=impact)
+    yield action
 
 
 def _diff_kernel(desired: Desired, kernel: KernelState) -> Iterable[Action]:
     owners = {plan.interface: plan.tunnel for plan in desired.tunnels.values()}
     owners |= {entry.name: entry.tunnel for entry in kernel.objects.values() if isinstance(entry, XfrmInterface)}
+    anew = _made_anew(desired, kernel)
+    objects = without_devices(kernel.objects, anew) if anew else kernel.objects
     for key, wanted in desired.kernel.items():
-        found = kernel.objects.get(key)
+        found = objects.get(key)
         if found == wanted:
             continue
         if isinstance(wanted, Guard):
             yield from _diff_guard(wanted, found if isinstance(found, Guard) else None)
             continue
+        missing = "goes with an interface that is made anew" if key in kernel.objects else "missing"
         yield Action(
             step=_ensure_step(wanted),
             operation=EnsureObject(wanted),
             symbol=Symbol.ADD if found is None else Symbol.CHANGE,
-            reason="missing" if found is None else f"differs: {_difference(found, wanted)}",
+            reason=missing if found is None else f"differs: {_difference(found, wanted)}",
             tunnel=_owner(wanted, owners),
             impact=_kernel_impact(found, wanted, alone=_alone(wanted, desired)),
         )
-    for key, found in kernel.objects.items():
+    for key, found in objects.items():
         if key in desired.kernel or isinstance(found, Sysctl | Guard):
             continue
         yield Action(
@@ -116,6 +130,17 @@ def _diff_kernel(desired: Desired, kernel: KernelState) -> Iterable[Action]:
             reason="no longer configured",
             tunnel=_owner(found, owners),
         )
+
+
+def _made_anew(desired: Desired, kernel: KernelState) -> frozenset[str]:
+    """Interfaces that are removed and made again within the plan."""
+    return frozenset(
+        wanted.name
+        for key, wanted in desired.kernel.items()
+        if isinstance(wanted, XfrmInterface)
+        and isinstance(found := kernel.objects.get(key), XfrmInterface)
+        and not found.can_become(wanted)
+    )
 
 
 def _diff_guard(wanted: Guard, found: Guard | None) -> Iterable[Action]:
@@ -167,7 +192,7 @@ def _kernel_impact(found: KernelObject | None, wanted: KernelObject, *, alone: b
     """An XFRM interface cannot change its if_id or underlay: it is made anew, and carries nothing meanwhile."""
     if not isinstance(wanted, XfrmInterface) or not isinstance(found, XfrmInterface):
         return Impact.NONE
-    if (found.if_id, found.underlay) == (wanted.if_id, wanted.underlay):
+    if found.can_become(wanted):
         return Impact.NONE
     return Impact.OUTAGE if alone else Impact.REESTABLISH
 
@@ -217,6 +242,7 @@ def _diff_charon(desired: Desired, charon: CharonState) -> Iterable[Action]:
             symbol=Symbol.ADD,
             reason="charon does not have our private key",
         )
+    used = charon.by_connection()
     for name, connection in desired.connections.items():
         if name not in charon.connections:
             reason, symbol = "charon does not have it", Symbol.ADD
@@ -226,7 +252,7 @@ def _diff_charon(desired: Desired, charon: CharonState) -> Iterable[Action]:
             reason, symbol = f"differs: {_connection_difference(charon, name, desired)}", Symbol.CHANGE
         else:
             continue
-        live = [sa for sa in charon.sas if sa.connection == name]
+        live = used.get(name, [])
         former = next((sa.former for sa in live if sa.former), "")
         if former and name not in charon.loaded:
             reason = f"its peer has another name now; its IKE_SA is of {former}"

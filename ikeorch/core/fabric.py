@@ -13,7 +13,7 @@ from ipaddress import ip_network
 
 from ikeorch.core.allocate import offering_peers
 from ikeorch.core.ids import TunnelId
-from ikeorch.core.kernel_state import IPNetwork
+from ikeorch.core.kernel_state import IPAddress, IPNetwork
 from ikeorch.core.spec import FabricSpec, GatewaySpec, WhenUnreachable
 from ikeorch.core.units import BitsPerSecond, BytesPerSecond, format_rate
 
@@ -62,10 +62,13 @@ def compute_fabric(spec: GatewaySpec, weights: Mapping[TunnelId, int], held: Col
         held: prefixes whose tunnels all look dead.
     """
     routes = []
+    carried = {peer.name: 0 for peer in spec.peers}
     capacities = {peer.name: peer.tunnels.capacity for peer in spec.peers}
+    for tunnel, weight in weights.items():
+        carried[tunnel.peer] += capacities[tunnel.peer] if weight else 0
     for prefix_text, (_, peers) in offering_peers(spec).items():
         prefix = ip_network(prefix_text)
-        total = sum(capacities[tunnel.peer] for tunnel, weight in weights.items() if weight and tunnel.peer in peers)
+        total = sum(carried[peer] for peer in peers)
         if total == 0 or (prefix in held and spec.fabric.when_unreachable is WhenUnreachable.WITHDRAW):
             continue
         bandwidth = UNREACHABLE if prefix in held else scaled(total, spec.fabric.bandwidth_scale)
@@ -79,8 +82,8 @@ def scaled(capacity: int, scale: Fraction) -> BytesPerSecond:
     return BytesPerSecond(float(Fraction(capacity, 8) * scale))
 
 
-def describe_routes(before: FabricWish | None, after: FabricWish) -> str:
-    """What changes from one wish to the next, in a few words."""
+def describe_change(before: FabricWish | None, after: FabricWish) -> str:
+    """What changes from one wish to the next, in a few words: routes first, then neighbours and what concerns all."""
     old = {route.prefix: route.bandwidth for route in before.routes} if before else {}
     new = {route.prefix: route.bandwidth for route in after.routes}
     scale = after.fabric.bandwidth_scale
@@ -90,9 +93,42 @@ def describe_routes(before: FabricWish | None, after: FabricWish) -> str:
         for prefix, bandwidth in new.items()
         if old.get(prefix) != bandwidth
     ]
-    if before is None or (before.fabric, before.asn, before.router_id) != (after.fabric, after.asn, after.router_id):
-        parts.append(f"neighbours {', '.join(str(neighbor.address) for neighbor in after.fabric.neighbors) or 'none'}")
-    return ", ".join(parts)
+    parts += _neighbor_changes(before.fabric if before else FabricSpec(), after.fabric)
+    if before is not None:
+        values = (
+            ("our AS", before.asn, after.asn),
+            ("router id", before.router_id, after.router_id),
+            ("bandwidth scale", before.fabric.bandwidth_scale, scale),
+            ("gateways in site", before.fabric.gateways_in_site, after.fabric.gateways_in_site),
+            ("when unreachable", before.fabric.when_unreachable.value, after.fabric.when_unreachable.value),
+        )
+        parts += [f"~ {name} {was} -> {becomes}" for name, was, becomes in values if was != becomes]
+    return ", ".join(parts) or "nothing to tell"
+
+
+def _neighbor_changes(before: FabricSpec, after: FabricSpec) -> list[str]:
+    old = {neighbor.address: neighbor for neighbor in before.neighbors}
+    new = {neighbor.address: neighbor for neighbor in after.neighbors}
+    parts = [f"- neighbour {address}" for address in old if address not in new]
+    parts += [f"+ neighbour {address} AS{each.asn}" for address, each in new.items() if address not in old]
+    for address in old.keys() & new.keys():
+        was, becomes = old[address], new[address]
+        if was.asn != becomes.asn:
+            parts.append(f"~ neighbour {address} AS{was.asn} -> AS{becomes.asn}")
+        if was.transitive != becomes.transitive:
+            parts.append(f"~ neighbour {address} {'transitive' if becomes.transitive else 'not transitive'}")
+    return parts
+
+
+def restarted_sessions(before: FabricWish, after: FabricWish) -> tuple[IPAddress, ...]:
+    """Neighbours that stay and whose session begins anew: both ends say these things in their OPEN messages only."""
+
+    def opened(wish: FabricWish) -> dict[IPAddress, tuple[object, ...]]:
+        graceful = wish.fabric.gateways_in_site == 1
+        return {each.address: (each.asn, wish.asn, wish.router_id, graceful) for each in wish.fabric.neighbors}
+
+    old = opened(before)
+    return tuple(address for address, said in opened(after).items() if old.get(address, said) != said)
 
 
 def format_bandwidth(bandwidth: float, scale: Fraction) -> str:

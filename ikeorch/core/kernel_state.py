@@ -8,8 +8,8 @@ protocol number, the guard by its table's name. Sysctls have no owner; the ones 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from ipaddress import (
     IPv4Address,
@@ -65,6 +65,10 @@ class XfrmInterface:
     def key(self) -> ObjectKey:
         """Unique among all kernel objects."""
         return ("interface", self.name)
+
+    def can_become(self, wanted: XfrmInterface) -> bool:
+        """Whether it can be changed in place; if_id and underlay are fixed when it is made."""
+        return (self.if_id, self.underlay) == (wanted.if_id, wanted.underlay)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -266,3 +270,29 @@ class KernelState:
     objects: dict[ObjectKey, KernelObject] = field(default_factory=dict)
     resilient: bool = True
     devices: Mapping[str, int] = field(default_factory=dict)
+
+
+def reverse_path_setting(device: str) -> str:
+    """Name of a device's reverse-path filter, as sysctl(8) writes the name of a device that has a dot in it."""
+    return f"net.ipv4.conf.{device.replace('.', '/')}.rp_filter"
+
+
+def without_devices(objects: Mapping[ObjectKey, KernelObject], names: Collection[str]) -> dict[ObjectKey, KernelObject]:
+    """What is left when devices have gone and the kernel has taken along what hangs on them.
+
+    Their next hops go, these leave their groups, a group without members goes, and so does a route by it; the devices'
+    settings are the kernel's own again (net/ipv4/nexthop.c). The interfaces themselves stay in the result.
+    """
+    hops = {entry.id for entry in objects.values() if isinstance(entry, NextHop) and entry.device in names}
+    gone: set[ObjectKey] = {("nexthop", str(number)) for number in hops}
+    gone |= {("sysctl", reverse_path_setting(name)) for name in names}
+    left = {key: entry for key, entry in objects.items() if key not in gone}
+    empty: set[int] = set()
+    for key, entry in list(left.items()):
+        if isinstance(entry, NextHopGroup):
+            members = tuple(member for member in entry.members if member.next_hop not in hops)
+            left[key] = replace(entry, members=members)
+            if not members:
+                empty.add(entry.id)
+                del left[key]
+    return {key: entry for key, entry in left.items() if not (isinstance(entry, PrefixRoute) and entry.group in empty)}

@@ -7,8 +7,10 @@ file lists things: uplinks are taken by name, addresses by value, and the gatewa
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from ipaddress import ip_address, ip_interface
+from itertools import islice
 
 from ikeorch.core.ids import TunnelId
 from ikeorch.core.kernel_state import IPAddress, IPInterface, IPNetwork
@@ -53,8 +55,9 @@ def underlay_paths(spec: GatewaySpec, peer: PeerSpec) -> tuple[UnderlayPath, ...
     theirs = {uplink.name: uplink.addresses for uplink in peer.uplinks}
     choices: list[list[UnderlayPath]] = []
     for uplink in sorted(spec.uplinks, key=lambda uplink: uplink.name):
-        pairs = _address_pairs(uplink, theirs.get(uplink.name, ()), we_are_lower=spec.name < peer.name)
-        if pairs:
+        every = _address_pairs(uplink, theirs.get(uplink.name, ()), we_are_lower=spec.name < peer.name)
+        # no uplink has more turns than there are tunnels; 64 addresses at each end would make 4,096 pairs
+        if pairs := list(islice(every, peer.tunnels.count)):
             choices.append(pairs)
     if not choices:
         return ()
@@ -66,13 +69,12 @@ def underlay_paths(spec: GatewaySpec, peer: PeerSpec) -> tuple[UnderlayPath, ...
     return tuple(paths)
 
 
-def _address_pairs(uplink: UplinkSpec, theirs: tuple[IPAddress, ...], *, we_are_lower: bool) -> list[UnderlayPath]:
+def _address_pairs(uplink: UplinkSpec, theirs: tuple[IPAddress, ...], *, we_are_lower: bool) -> Iterator[UnderlayPath]:
     """All pairs of one uplink, IPv4 before IPv6, so that any few of them in a row share as few addresses as possible.
 
     Both ends' addresses are taken in turn; after one round (the least common multiple of their numbers) every pair of
     it has been used, and the higher name's move on by one.
     """
-    pairs = []
     for version in (4, 6):
         ours = sorted(address.ip for address in uplink.addresses if address.version == version)
         others = sorted(address for address in theirs if address.version == version)
@@ -84,8 +86,7 @@ def _address_pairs(uplink: UplinkSpec, theirs: tuple[IPAddress, ...], *, we_are_
             low = lower[turn % len(lower)]
             high = higher[(turn + turn // round_length) % len(higher)]
             local, remote = (low, high) if we_are_lower else (high, low)
-            pairs.append(UnderlayPath(uplink=uplink.name, interface=uplink.interface, local=local, remote=remote))
-    return pairs
+            yield UnderlayPath(uplink=uplink.name, interface=uplink.interface, local=local, remote=remote)
 
 
 def inner_capacity(network: IPNetwork) -> int:

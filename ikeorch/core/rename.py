@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from ikeorch.core.allocate import Kind, Wanted
+from ikeorch.core.allocate import Kind, Wanted, allocate_missing, wanted_numbers
 from ikeorch.core.health import ProbeState, Verdict
 from ikeorch.core.ids import NAME_PATTERN, TunnelId
 from ikeorch.core.spec import GatewaySpec
@@ -29,6 +29,31 @@ def find_renames(before: GatewaySpec, after: GatewaySpec) -> dict[str, str]:
     """Which peers have another name, by the old one."""
     old, new = peer_names(before), peer_names(after)
     return {old[identity]: new[identity] for identity in old.keys() & new.keys() if old[identity] != new[identity]}
+
+
+def give_numbers(
+    numbers: Mapping[Wanted, int], names: Mapping[str, str], spec: GatewaySpec
+) -> tuple[dict[Wanted, int], dict[str, str]]:
+    """All numbers that a configuration needs, moved to the names that peers have in it, and given where missing.
+
+    Args:
+        numbers: all numbers given so far.
+        names: the peers' names that they belong to, by identity.
+        spec: the configuration.
+
+    Returns:
+        All numbers, and the names that they belong to now.
+
+    Raises:
+        ExhaustedError: a kind has no number left.
+    """
+    now = peer_names(spec)
+    changes = name_changes(names, now)
+    moved = {renamed_number(wanted, changes): number for wanted, number in numbers.items()} if changes else numbers
+    # whoever is not configured is remembered under the name that its numbers have, unless another has taken it
+    others = {identity: changes.get(name, name) for identity, name in names.items() if identity not in now}
+    known = now | {identity: name for identity, name in others.items() if name not in now.values()}
+    return {**moved, **allocate_missing(moved, wanted_numbers(spec))}, known
 
 
 def heard_names(spec: GatewaySpec, states: Mapping[TunnelId, ProbeState], before: Mapping[str, str]) -> dict[str, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 
@@ -40,6 +41,37 @@ class Revision:
     text: str
     outcome: Outcome
     reason: str
+
+
+def rollback_to(number: int) -> str:
+    """What a revision is called that brings another one back."""
+    return f"rollback to {number}"
+
+
+def one_before(known: Sequence[Revision]) -> int | None:
+    """Which revision an operator means who wants "the one before", with the oldest of `known` first.
+
+    A revision that brought another one back stands where that one stood, so that going back twice goes further back:
+    neither to what was just left, nor to what was undone.
+
+    Returns:
+        Its number; None where nothing else was in force before.
+    """
+    if not known:
+        return None
+    place = known[-1]
+    while (origin := _origin(place, known)) is not None:
+        place = origin
+    kept = (each for each in reversed(known) if each.number < place.number and each.outcome is not Outcome.ROLLED_BACK)
+    return next((each.number for each in kept if each.text != place.text), None)
+
+
+def _origin(revision: Revision, known: Sequence[Revision]) -> Revision | None:
+    """The older revision that this one brought back, None when it is a change of its own."""
+    return next(
+        (each for each in known[:-1] if each.number < revision.number and revision.what == rollback_to(each.number)),
+        None,
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,6 +7,7 @@ always ``{"error": {code, what, where, hint, exit_code}}``.
 from __future__ import annotations
 
 import os
+import re
 import socket
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -18,26 +19,44 @@ from ikeorch.adapters.peer import peer_of
 from ikeorch.config.block import render_peer_block
 from ikeorch.config.edit import raise_tunnel_count, remove_peer, set_tunnel_count
 from ikeorch.config.loader import LoadedConfig
-from ikeorch.config.place import Sources, append_peer, edit_peer, pack_sources
+from ikeorch.config.place import Sources, append_peer, edit_peer
 from ikeorch.config.show import configuration_view
 from ikeorch.core.ids import MAX_TUNNELS_PER_BUNDLE
 from ikeorch.core.revision import Terms
-from ikeorch.core.risk import find_risks
 from ikeorch.core.units import Seconds
 from ikeorch.daemon.config_file import ConfigFile, Gate
+from ikeorch.daemon.description import require_described, require_described_body, serve_description
 from ikeorch.daemon.history import USUAL, History
 from ikeorch.daemon.losses import carrying
+from ikeorch.daemon.planning import plan_online
 from ikeorch.daemon.reconciler import Reconciler
 from ikeorch.daemon.risk import accepted_risks, gate
+from ikeorch.daemon.show import show_routes
 from ikeorch.daemon.terms import read_terms
-from ikeorch.daemon.views import FORMAT_VERSION, Json, history_view, plan_view, revision_view, status_view
-from ikeorch.errors import ConfigError, ExitCode, IkeorchError, NotPermittedError, UsageError
+from ikeorch.daemon.views import FORMAT_VERSION, Json, history_view, revision_view, status_view
+from ikeorch.errors import (
+    ConfigError,
+    ExitCode,
+    IkeorchError,
+    NotNowError,
+    NotPermittedError,
+    UnknownNameError,
+    UsageError,
+)
 
 MAX_BODY = 1024 * 1024
 MAX_WAIT = 30.0
 _EDITS = {"POST": "peer add", "DELETE": "peer remove", "PUT": "tunnel count of"}
 """What the history calls a change of one peer."""
-_HTTP_STATUS = {ExitCode.USAGE: 400, ExitCode.NOT_PERMITTED: 403, ExitCode.TRY_AGAIN: 503}
+_HTTP_STATUS: tuple[tuple[type[IkeorchError], int], ...] = (
+    (UnknownNameError, 404),
+    (NotNowError, 409),
+    (UsageError, 400),
+    (NotPermittedError, 403),
+    (IkeorchError, 409),
+)
+"""The first that fits."""
+_NUMBER = re.compile(r"\d{1,20}(\.\d{1,20})?([eE][+-]?\d{1,3})?", re.ASCII)
 
 _log = structlog.get_logger("ikeorch.api")
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -61,7 +80,9 @@ class Api:
     def application(self) -> web.Application:
         """The routes."""
         app = web.Application(client_max_size=MAX_BODY, middlewares=[_answer_errors])
+        app.router.add_get("/v1/openapi.json", serve_description)
         app.router.add_get("/v1/status", self._status)
+        app.router.add_routes(show_routes(self._reconciler))
         app.router.add_get("/v1/plan", self._plan)
         app.router.add_get("/v1/config", self._show_config)
         app.router.add_post("/v1/reload", self._reload)
@@ -97,21 +118,20 @@ class Api:
         """The last pass; with ``?after=N`` the first one above N, waited for at most ``?wait=SECONDS``."""
         after = _number(request, "after", default=0, most=2**62)
         wait = _number(request, "wait", default=MAX_WAIT, most=MAX_WAIT)
-        result = await self._reconciler.wait_for_pass(int(after), Seconds(wait))
-        if result is None:
-            raise IkeorchError("the daemon has not finished its first pass", hint="try again in a moment")
+        await self._reconciler.wait_for_pass(int(after), Seconds(wait))
+        result = self._reconciler.require_pass()
         return web.json_response({**status_view(result), "on_trial": self._history.on_trial()})
 
-    async def _plan(self, _: web.Request) -> web.Response:
-        """What `apply` would do: the file as it is now, against the world as it is now."""
-        loaded = await self._config.read()
-        return web.json_response(await self._planned(loaded))
+    async def _plan(self, request: web.Request) -> web.Response:
+        """What `apply` would do: the file as it is now, against the world as it is now.
 
-    async def _planned(self, loaded: LoadedConfig) -> Json:
-        actions, unseen = await self._reconciler.plan(loaded.spec)
-        in_force = loaded.spec == self._reconciler.spec
-        risks = find_risks(self._reconciler.spec, loaded.spec, actions)
-        return plan_view(actions, unseen, risks, text=pack_sources(loaded.sources), in_force=in_force)
+        ``?explain=1`` adds the commands that each action stands for, ``?snapshot=1`` all that the plan was made from.
+        """
+        explain, save = _flag(request, "explain"), _flag(request, "snapshot")
+        return web.json_response(await self._planned(await self._config.read(), explain=explain, save=save))
+
+    async def _planned(self, loaded: LoadedConfig, *, explain: bool = False, save: bool = False) -> Json:
+        return await plan_online(self._reconciler, loaded, self._config.in_force, explain=explain, save=save)
 
     async def _show_config(self, _: web.Request) -> web.Response:
         """The configuration in force: as written, and with all defaults."""
@@ -123,7 +143,9 @@ class Api:
     async def _reload(self, request: web.Request) -> web.Response:
         """Body: ``accept_risks``, names of risks."""
         _require_operator(request)
-        loaded, _ = await self.reload("reload by API", uid=_user_id(request), gate=self._gate(await _body(request)))
+        loaded, _ = await self.reload(
+            "reload by API", uid=_user_id(request), gate=self._gate(await _body_if_any(request))
+        )
         return web.json_response(self._changed(loaded, changed=True))
 
     def _gate(self, body: Json) -> Gate:
@@ -197,8 +219,9 @@ class Api:
         """Body ``{"revision": N}``, or none for the revision before; ``accept_risks``."""
         _require_operator(request)
         body = await _body(request)
-        number = body.get("revision")
-        if number is not None and type(number) is not int:
+        given = body.get("revision")
+        number = _whole(given)
+        if given is not None and number is None:
             raise UsageError("revision must be a whole number")
         uid = _user_id(request)
         target = await self._history.rollback(
@@ -222,8 +245,8 @@ class Api:
         peer = request.match_info["peer"]
         body = await _body(request)
         key = "at_least" if "at_least" in body else "count"
-        count = body.get(key)
-        if type(count) is not int or not 0 <= count <= MAX_TUNNELS_PER_BUNDLE:
+        count = _whole(body.get(key))
+        if count is None or not 0 <= count <= MAX_TUNNELS_PER_BUNDLE:
             raise UsageError(f"{key} must be a whole number from 0 to {MAX_TUNNELS_PER_BUNDLE}")
         edit = set_tunnel_count if key == "count" else raise_tunnel_count
         return await self._edit(request, body, peer, lambda text, peer, source: edit(text, peer, count, source))
@@ -250,7 +273,7 @@ class Api:
         """Body: none, or ``accept_risks``."""
         _require_operator(request)
         peer = request.match_info["peer"]
-        body = await _body(request) if request.body_exists else {}
+        body = await _body_if_any(request)
         return await self._edit(request, body, peer, remove_peer)
 
     async def _edit(
@@ -295,9 +318,10 @@ class Api:
 async def _answer_errors(request: web.Request, handler: Handler) -> web.StreamResponse:
     """Turn our errors into JSON; an error of programming is logged and answered without its insides."""
     try:
+        require_described(request)
         return await handler(request)
     except IkeorchError as error:
-        status = _HTTP_STATUS.get(error.exit_code, 409)
+        status = next(status for kind, status in _HTTP_STATUS if isinstance(error, kind))
         return _refusal(status, error.code, str(error), int(error.exit_code), what=error.what, hint=error.hint)
     except web.HTTPException as error:
         return _refusal(error.status, "http", error.reason, int(ExitCode.ERROR))
@@ -311,6 +335,10 @@ def _refusal(status: int, code: str, message: str, exit_code: int, *, what: str 
     return web.json_response({"format_version": FORMAT_VERSION, "error": error}, status=status)
 
 
+async def _body_if_any(request: web.Request) -> Json:
+    return await _body(request) if request.body_exists else {}
+
+
 async def _body(request: web.Request) -> Json:
     try:
         body = await request.json()
@@ -318,14 +346,29 @@ async def _body(request: web.Request) -> Json:
         raise UsageError("the body is no JSON") from None
     if not isinstance(body, dict):
         raise UsageError("the body must be a JSON object")
+    require_described_body(request, body)
     return body
+
+
+def _whole(value: object) -> int | None:
+    """A whole number of a body, also where it is written as 4.0; None for anything else."""
+    if type(value) is float and value.is_integer():
+        return int(value)
+    return value if type(value) is int else None
+
+
+def _flag(request: web.Request, name: str) -> bool:
+    value = request.query.get(name, "0")
+    if value not in {"0", "1"}:
+        raise UsageError(f"{name} must be 0 or 1")
+    return value == "1"
 
 
 def _number(request: web.Request, name: str, *, default: float, most: float) -> float:
     text = request.query.get(name)
     if text is None:
         return default
-    if not text.replace(".", "", 1).isdecimal() or not text.isascii() or len(text) > 20:
+    if _NUMBER.fullmatch(text) is None:
         raise UsageError(f"{name} must be a number from 0 to {most:g}")
     return min(float(text), most)
 

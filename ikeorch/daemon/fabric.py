@@ -82,8 +82,7 @@ class Fabric:
             IkeorchError: a neighbour or a route that BGP does not know; nothing is changed.
         """
         try:
-            offers = tuple(Advertisement(prefix=route.prefix, link_bandwidth=route.bandwidth) for route in wish.routes)
-            self._speaker.set({_neighbor(wish, neighbor): offers for neighbor in wish.fabric.neighbors})
+            self._speaker.set(to_advertisements(wish))
         except ValueError as error:
             raise IkeorchError(f"the fabric cannot be told: {error}", hint="correct the section fabric") from None
         self.wish = wish
@@ -103,6 +102,16 @@ def find_exabgp() -> str | None:
     """The program: beside this Python, where pip puts it, or in PATH; None when it is not installed."""
     beside = Path(sys.executable).with_name("exabgp")
     return str(beside) if beside.exists() else shutil.which("exabgp")
+
+
+def to_advertisements(wish: FabricWish) -> dict[Neighbor, tuple[Advertisement, ...]]:
+    """A wish as the speaker takes it.
+
+    Raises:
+        ValueError: a neighbour or a route that BGP does not know.
+    """
+    offers = tuple(Advertisement(prefix=route.prefix, link_bandwidth=route.bandwidth) for route in wish.routes)
+    return {_neighbor(wish, neighbor): offers for neighbor in wish.fabric.neighbors}
 
 
 def _neighbor(wish: FabricWish, neighbor: FabricNeighbor) -> Neighbor:

@@ -16,14 +16,14 @@ import structlog
 from ikeorch.config.loader import LoadedConfig
 from ikeorch.config.place import pack_sources, unpack_sources
 from ikeorch.core.conditions import Code, Condition
-from ikeorch.core.revision import Confirmation, Outcome, Revision, Terms, Trial
+from ikeorch.core.revision import Confirmation, Outcome, Revision, Terms, Trial, one_before, rollback_to
 from ikeorch.core.units import Seconds
 from ikeorch.daemon.config_file import ConfigFile, Gate
 from ikeorch.daemon.deadline import deadline_in, seconds_left
 from ikeorch.daemon.losses import Losses
 from ikeorch.daemon.reconciler import Reconciler
 from ikeorch.daemon.trial import Judgement, Ruling, judge_trial
-from ikeorch.errors import IkeorchError, UsageError
+from ikeorch.errors import IkeorchError, NotNowError, UnknownNameError
 from ikeorch.store.database import Store, StoreError
 from ikeorch.store.revisions import Revisions
 
@@ -72,7 +72,7 @@ class History:
         """One revision.
 
         Raises:
-            UsageError: there is none of that number.
+            UnknownNameError: there is none of that number.
             StoreError: the database cannot be read.
         """
         return self._target(number, None)
@@ -101,12 +101,12 @@ class History:
         """Refuse a change while another one waits to be confirmed.
 
         Raises:
-            UsageError: one does.
+            NotNowError: one does.
         """
         waiting = self.awaited()
         if waiting is not None:
             hint = "first `ikeorch confirm` it, or `ikeorch rollback`"
-            raise UsageError(f"revision {waiting[0].revision} waits for its confirmation", hint=hint)
+            raise NotNowError(f"revision {waiting[0].revision} waits for its confirmation", hint=hint)
 
     def record(self, loaded: LoadedConfig, *, uid: int, what: str, terms: Terms = USUAL) -> int | None:
         """Write down that a configuration was put in force; one that is in force already is no revision.
@@ -161,13 +161,13 @@ class History:
             Its number.
 
         Raises:
-            UsageError: none waits.
+            NotNowError: none waits.
             StoreError: the database cannot be written.
         """
         async with self._changes:
             waiting = self._revisions.awaited()
             if waiting is None:
-                raise UsageError("no revision waits for a confirmation", hint="see `ikeorch history`")
+                raise NotNowError("no revision waits for a confirmation", hint="see `ikeorch history`")
             self._revisions.close(waiting.revision, Outcome.CONFIRMED, f"by user id {uid}", at=Seconds(time.time()))
             self._reconciler.set_condition(Code.AWAITING_CONFIRMATION, None)
             _log.info("revision_confirmed", revision=waiting.revision, uid=uid)
@@ -177,7 +177,7 @@ class History:
         """Put an older revision in force again, as a new one, and in the file.
 
         Args:
-            number: which; None for the one before the last.
+            number: which; None for the one before, see `one_before`.
             uid: who wants it, -1 for the daemon.
             reason: why.
             gate: asked before anything is changed; not when a change goes that may go by itself.
@@ -186,7 +186,7 @@ class History:
             The number of the revision that came back.
 
         Raises:
-            UsageError: there is no such revision.
+            UnknownNameError: there is no such revision.
             ConfigError: it is no longer valid, or the file cannot be written.
             RiskError: the gate refuses.
             StoreError: the database cannot be read or written.
@@ -204,7 +204,7 @@ class History:
             self._revisions.add(
                 at=now,
                 uid=uid,
-                what=f"rollback to {target.number}",
+                what=rollback_to(target.number),
                 text=pack_sources(loaded.sources),
                 outcome=Outcome.IN_FORCE,
             )
@@ -217,12 +217,11 @@ class History:
         if number is None and waiting is not None:
             number = waiting.previous
         if number is None:
-            current = known[-1].text if known else ""
-            number = next((each.number for each in reversed(known) if each.text != current), 0)
+            number = one_before(known)
         found = next((each for each in known if each.number == number), None)
         if found is None:
             numbers = f"there are 1 to {known[-1].number}" if known else "there is none yet"
-            raise UsageError(
+            raise UnknownNameError(
                 f"there is no revision {number or 'before this one'}", hint=f"{numbers}: `ikeorch history`"
             )
         return found

@@ -40,12 +40,20 @@ def log_conditions(before: Sequence[Condition], after: Sequence[Condition]) -> N
     new = {(condition.code, condition.subject) for condition in after}
     for condition in after:
         if (condition.code, condition.subject) not in old:
-            _log.warning(
-                "condition_raised", code=condition.code.value, subject=condition.subject, reason=condition.message
-            )
+            _log.warning("condition_raised", **_named(condition), reason=condition.message, hint=condition.hint)
     for condition in before:
         if (condition.code, condition.subject) not in new:
-            _log.info("condition_cleared", code=condition.code.value, subject=condition.subject)
+            _log.info("condition_cleared", **_named(condition))
+
+
+def _named(condition: Condition) -> dict[str, str]:
+    """What identifies a condition, and what the registry says of it."""
+    return {
+        "code": condition.code.value,
+        "subject": condition.subject,
+        "class": condition.kind.value,
+        "severity": condition.severity.value,
+    }
 
 
 def _described(action: Action) -> dict[str, str]:

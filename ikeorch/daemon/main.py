@@ -16,6 +16,7 @@ import structlog
 from ikeorch.adapters.kernel.adapter import KernelAdapter
 from ikeorch.adapters.probe.client import ProbeClient
 from ikeorch.adapters.vici.adapter import CharonAdapter, CharonEvent
+from ikeorch.adapters.vici.log_watch import LogWatch
 from ikeorch.config.loader import LoadedConfig, load_config, read_config
 from ikeorch.config.place import unpack_sources
 from ikeorch.core.ids import TunnelId
@@ -91,6 +92,7 @@ async def _run(settings: Settings, loaded: LoadedConfig, problem: str) -> None:
     store = Store.open(settings.state / "ikeorch.db")
     kernel = KernelAdapter(guard_file=settings.state / "guard.nft")
     charon = CharonAdapter(loaded.spec.vici_socket)
+    charon_log = LogWatch(loaded.spec.vici_socket)
     prober = ProbeClient(settings.probe_socket)
     run = settings.socket.parent
     fabric = Fabric(run / "exabgp.sock", run / "exabgp.conf")
@@ -112,6 +114,7 @@ async def _run(settings: Settings, loaded: LoadedConfig, problem: str) -> None:
             asyncio.create_task(history.run(), name="history"),
             asyncio.create_task(fabric.run(reconciler.wake), name="fabric"),
             asyncio.create_task(charon.events(lambda event: reconciler.wake(_reason(event))), name="charon-events"),
+            asyncio.create_task(charon_log.refusals(reconciler.refused), name="charon-log"),
             asyncio.create_task(kernel.changes(lambda: reconciler.wake("kernel changed")), name="kernel-changes"),
         ]
         loop.add_signal_handler(signal.SIGHUP, lambda: tasks.append(loop.create_task(_reload(api))))
@@ -127,6 +130,7 @@ async def _run(settings: Settings, loaded: LoadedConfig, problem: str) -> None:
         await asyncio.gather(*tasks, return_exceptions=True)
         await api.stop()
         await charon.close()
+        charon_log.close()
         await kernel.close()
         store.close()
         settings.socket.unlink(missing_ok=True)

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ikeorch.core.allocate import Allocations, Wanted, allocate_missing, wanted_numbers
-from ikeorch.core.rename import name_changes, peer_names, renamed_number
+from ikeorch.core.allocate import Allocations, Wanted
+from ikeorch.core.rename import give_numbers, name_changes, peer_names
 from ikeorch.core.spec import GatewaySpec
 from ikeorch.store.database import Store, StoreError
 from ikeorch.store.names import keep_numbers, load_names
@@ -43,28 +43,25 @@ class Numbers:
 
     def allocate(self, spec: GatewaySpec) -> Allocations:
         """All numbers that the configuration needs, moving, giving and keeping them where that is due."""
-        self._given = self._give(spec)
+        self._given = _Given(*give_numbers(self._given.numbers, self._given.names, spec))
         self._keep()
         return Allocations(self._given.numbers)
 
     def preview(self, spec: GatewaySpec) -> Allocations:
         """The same numbers without giving them."""
-        return Allocations(self._give(spec).numbers)
+        return Allocations(give_numbers(self._given.numbers, self._given.names, spec)[0])
 
     def changes(self, spec: GatewaySpec) -> dict[str, str]:
         """Which peers' names have changed since numbers were given last: the new ones by the old ones."""
         return name_changes(self._given.names, peer_names(spec))
 
-    def _give(self, spec: GatewaySpec) -> _Given:
-        given, changes = self._given, self.changes(spec)
-        numbers = given.numbers
-        if changes:
-            numbers = {renamed_number(wanted, changes): number for wanted, number in numbers.items()}
-        now = peer_names(spec)
-        # whoever is not configured is remembered under the name that its numbers have, unless another has taken it
-        others = {identity: changes.get(name, name) for identity, name in given.names.items() if identity not in now}
-        names = now | {identity: name for identity, name in others.items() if name not in now.values()}
-        return _Given({**numbers, **allocate_missing(numbers, wanted_numbers(spec))}, names)
+    def given(self) -> dict[Wanted, int]:
+        """All numbers given so far."""
+        return self._given.numbers
+
+    def names(self) -> dict[str, str]:
+        """The peers' names that these belong to, by identity."""
+        return self._given.names
 
     def _keep(self) -> None:
         self.problem = ""

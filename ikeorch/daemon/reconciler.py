@@ -17,15 +17,18 @@ from ikeorch.core.actual import Actual
 from ikeorch.core.adopt import adopt
 from ikeorch.core.agreed import Agreed, find_unmoved
 from ikeorch.core.allocate import Allocations
-from ikeorch.core.conditions import Code, Condition, carry_over
+from ikeorch.core.conditions import Code, Condition, carry_over, next_clearing
 from ikeorch.core.desired import Desired, compute_desired, needed_sysctls
-from ikeorch.core.diff import diff_states
-from ikeorch.core.establish import Memory, next_wake, plan_sas
+from ikeorch.core.establish import Memory, next_wake
 from ikeorch.core.health import Verdict
 from ikeorch.core.ids import TunnelId
+from ikeorch.core.kernel_state import reverse_path_setting
 from ikeorch.core.plan import Action, describe_operation
+from ikeorch.core.planner import World, plan_actions
+from ikeorch.core.refusal import Refusal
+from ikeorch.core.refusals import Refusals
 from ikeorch.core.rename import heard_names
-from ikeorch.core.renew import Renewals, next_renewal, outstanding, plan_renewals
+from ikeorch.core.renew import next_renewal, outstanding
 from ikeorch.core.spec import GatewaySpec
 from ikeorch.core.status import (
     TunnelStatus,
@@ -125,6 +128,7 @@ class Reconciler:
         self._renewals = self._made_with.load()
         self._agreed = AgreedSuites(store)
         self._heard = HeardNames(store)
+        self._refusals = Refusals()
         self._passes = 0
         self.begun = 0
         """Number of the newest pass that has begun; a later one knows all that was put in force until now."""
@@ -162,6 +166,11 @@ class Reconciler:
         """Ask for a pass soon."""
         self._wake.add(reason)
 
+    def refused(self, refusal: Refusal) -> None:
+        """An IKE exchange was refused, here or by a peer."""
+        if self._refusals.add(refusal, Seconds(time.monotonic())):
+            self.wake(f"{refusal.tunnel or refusal.remote} refused")
+
     async def wait_for_pass(self, after: int, patience: Seconds) -> PassResult | None:
         """Wait until a pass with a number above `after` is finished, at most `patience` seconds; then the last one."""
         try:
@@ -169,6 +178,16 @@ class Reconciler:
                 await self._finished.wait_for(lambda: self._passes > after and self.last is not None)
         except TimeoutError:
             pass
+        return self.last
+
+    def require_pass(self) -> PassResult:
+        """The last pass.
+
+        Raises:
+            IkeorchError: the first one is not finished.
+        """
+        if self.last is None:
+            raise IkeorchError("the daemon has not finished its first pass", hint="try again in a moment")
         return self.last
 
     async def run(self) -> None:
@@ -188,7 +207,13 @@ class Reconciler:
             result = await self.run_pass(reasons)
             took = time.monotonic() - began
             now = Seconds(time.monotonic())
-            timers = (next_wake(self._memory, now), next_renewal(self._renewals, now), next_turn(self._waves, now))
+            timers = (
+                next_wake(self._memory, now),
+                next_renewal(self._renewals, now),
+                next_turn(self._waves, now),
+                self._refusals.next_change(now),
+                next_clearing(result.conditions),
+            )
             timer = min((due for due in timers if due is not None), default=None)
             if result.failures or self._numbers.problem:
                 timer = Seconds(min(timer or now + FAILURE_RETRY, now + FAILURE_RETRY))
@@ -270,7 +295,20 @@ class Reconciler:
         agreed = self._agreed.observe(spec, actual.charon)
         desired = self._compute(spec, allocations, actual, credentials, agreed)
         spared = self._waves.spared() | self._renewals.moving()
-        planned, self._memory, self._renewals, self._waves = self._plan(desired, actual, found_world, now)
+        self._waves = plan_waves(
+            desired, actual, self._waves, self._prober.states(), renewing=self._renewals.spared(), now=now
+        )
+        planned, self._memory, self._renewals = plan_actions(
+            desired,
+            actual,
+            self._memory,
+            self._renewals,
+            found=replace(actual, kernel=found_world.kernel),
+            touched=self._waves.spared(),
+            held=self._waves.no_renewal(desired.tunnels),
+            now=now,
+            jitter=self._random.random(),
+        )
         planned = hold_back(planned, self._waves, actual)
         if self._waves.spared() | self._renewals.moving() != spared:
             self.wake("tunnels spared")
@@ -296,6 +334,8 @@ class Reconciler:
             )
         )
         found.extend(find_unmoved(spec, agreed))
+        self._refusals.settle(tunnels, now)
+        found.extend(self._refusals.conditions(desired))
         found.extend(_failed(failure) for failure in failures)
         result = await self._record(
             spec=spec,
@@ -318,47 +358,28 @@ class Reconciler:
             self.wake("check what was done")
         return result
 
-    async def plan(self, spec: GatewaySpec) -> tuple[tuple[Action, ...], tuple[Condition, ...]]:
-        """What a pass would do now with a configuration, without doing it, and why it cannot say all of it."""
+    async def look(self, spec: GatewaySpec, *, every_device: bool = False) -> tuple[World, tuple[Condition, ...]]:
+        """All that a plan is made from, and what could not be seen.
+
+        Args:
+            spec: the configuration that is planned.
+            every_device: look at the settings of devices that this configuration does not name, too.
+        """
         found: list[Condition] = []
         credentials = self._read_credentials(spec, found)
-        allocations = self._numbers.preview(spec)
-        found_world = await self._snapshot(spec, allocations, found)
-        actual = adopt(found_world, spec, allocations)
-        agreed = self._agreed.preview(spec, actual.charon)
-        desired = self._compute(spec, allocations, actual, credentials, agreed)
-        planned, _, _, _ = self._plan(desired, actual, found_world, Seconds(time.monotonic()))
-        return planned, tuple(found)
-
-    def _plan(
-        self, desired: Desired, actual: Actual, found_world: Actual, now: Seconds
-    ) -> tuple[tuple[Action, ...], Memory, Renewals, Waves]:
-        """All actions in order, also those that must wait, and what the next pass must remember."""
-        # an interface under a former name differs
-        planned = diff_states(desired, replace(actual, kernel=found_world.kernel))
-        renewing = self._renewals.spared()
-        waves = plan_waves(desired, actual, self._waves, self._prober.states(), renewing=renewing, now=now)
-        if actual.charon is None:
-            return planned, self._memory, self._renewals, waves
-        renew_actions, renewals = plan_renewals(
-            desired,
-            actual.charon,
-            self._renewals,
-            touched=waves.spared(),
-            held=waves.no_renewal(desired.tunnels),
-            now=now,
+        actual = await self._snapshot(spec, self._numbers.preview(spec), found, every_device=every_device)
+        world = World(
+            numbers=self._numbers.given(),
+            credentials=credentials.bundle if credentials else None,
+            actual=actual,
+            verdicts=self._verdicts,
+            memory=self._memory,
+            renewals=self._renewals,
+            now=Seconds(time.monotonic()),
+            names=self._numbers.names(),
+            agreed=self._agreed.now,
         )
-        sa_actions, memory = plan_sas(
-            desired,
-            actual.charon,
-            self._memory,
-            grouped=actual.grouped_tunnels(),
-            renewing=renewals.busy(),
-            now=now,
-            jitter=self._random.random(),
-        )
-        actions = (*planned, *sa_actions, *renew_actions)
-        return tuple(sorted(actions, key=lambda action: action.step)), memory, renewals, waves
+        return world, tuple(found)
 
     @staticmethod
     def _read_credentials(spec: GatewaySpec, found: list[Condition]) -> LoadedCredentials | None:
@@ -388,9 +409,14 @@ class Reconciler:
             agreed=agreed,
         )
 
-    async def _snapshot(self, spec: GatewaySpec, allocations: Allocations, found: list[Condition]) -> Actual:
+    async def _snapshot(
+        self, spec: GatewaySpec, allocations: Allocations, found: list[Condition], *, every_device: bool = False
+    ) -> Actual:
         """Look at kernel and charon at the same time; what cannot be seen is None and a condition."""
         needed = [setting.name for setting in needed_sysctls(spec, allocations)]
+        if every_device:
+            seen = await _attempt(self._kernel.snapshot, Code.KERNEL_UNREADABLE, [])
+            needed.extend(reverse_path_setting(name) for name in (seen.devices if seen else ()))
         kernel, charon = await asyncio.gather(
             _attempt(lambda: self._kernel.snapshot(needed), Code.KERNEL_UNREADABLE, found),
             _attempt(self._charon.snapshot, Code.CHARON_UNREACHABLE, found),
@@ -421,7 +447,7 @@ class Reconciler:
                 planned=planned,
                 failures=failures,
                 tunnels=tunnels,
-                conditions=carry_over(found, before, now),
+                conditions=carry_over(found, before, wall=now, now=Seconds(time.monotonic())),
                 renewing=outstanding(desired, self._renewals),
                 waves=self._waves,
                 refused=self._renewals.refused(),

@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from ikeorch.config.loader import LoadedConfig
+from ikeorch.core.planner import plan_changes
 from ikeorch.core.risk import find_risks, not_accepted
 from ikeorch.core.risk_names import Risk, RiskName
 from ikeorch.daemon.config_file import Gate
@@ -17,8 +18,9 @@ def gate(reconciler: Reconciler, accepted: Collection[RiskName]) -> Gate:
     """A gate that lets through what has no risk, or only accepted ones."""
 
     async def require_accepted(loaded: LoadedConfig) -> None:
-        actions, _ = await reconciler.plan(loaded.spec)
-        refuse_risks(not_accepted(find_risks(reconciler.spec, loaded.spec, actions), accepted))
+        world, _ = await reconciler.look(loaded.spec)
+        risks = find_risks(reconciler.spec, loaded.spec, plan_changes(loaded.spec, world).actions)
+        refuse_risks(not_accepted(risks, accepted))
 
     return require_accepted
 

@@ -11,14 +11,16 @@ from typing import Any
 from ikeorch import __version__
 from ikeorch.config.place import unpack_sources
 from ikeorch.core.conditions import Condition
-from ikeorch.core.fabric import format_bandwidth
+from ikeorch.core.fabric import describe_change, format_bandwidth
 from ikeorch.core.fabric_state import FabricState
-from ikeorch.core.plan import Action, Symbol, describe_operation
+from ikeorch.core.plan import Symbol, describe_operation
+from ikeorch.core.planner import Planned
 from ikeorch.core.revision import Revision
 from ikeorch.core.risk_names import Risk
-from ikeorch.core.spec import FabricSpec
+from ikeorch.core.spec import FabricSpec, GatewaySpec, PeerSpec
 from ikeorch.core.status import TunnelStatus
 from ikeorch.core.units import Seconds
+from ikeorch.daemon.explain import explain_plan
 from ikeorch.daemon.pass_result import PassResult
 
 FORMAT_VERSION = 1
@@ -42,19 +44,21 @@ def status_view(result: PassResult) -> Json:
         "renewing": sorted(str(tunnel) for tunnel in result.renewing),
         "changing": sorted(str(tunnel) for tunnel in result.changing),
         "tunnels": [tunnel_view(tunnel) for tunnel in result.tunnels],
-        "peers": [
-            {
-                "name": peer.name,
-                "site": peer.site,
-                "identity": peer.identity,
-                "prefixes": [str(prefix) for prefix in peer.prefixes],
-                "tunnels": peer.tunnels.count,
-                "initiator": "us" if result.spec.initiates(peer) else "peer",
-            }
-            for peer in result.spec.peers
-        ],
+        "peers": [peer_view(result.spec, peer) for peer in result.spec.peers],
         "fabric": fabric_view(result.actual.fabric, result.spec.fabric),
         "conditions": [condition_view(condition) for condition in result.conditions],
+    }
+
+
+def peer_view(spec: GatewaySpec, peer: PeerSpec) -> Json:
+    """One peer, as configured."""
+    return {
+        "name": peer.name,
+        "site": peer.site,
+        "identity": peer.identity,
+        "prefixes": [str(prefix) for prefix in peer.prefixes],
+        "tunnels": peer.tunnels.count,
+        "initiator": "us" if spec.initiates(peer) else "peer",
     }
 
 
@@ -93,11 +97,13 @@ def condition_view(condition: Condition) -> Json:
     """One condition."""
     return {
         "code": condition.code.value,
+        "class": condition.kind.value,
         "severity": condition.severity.value,
         "subject": condition.subject,
         "message": condition.message,
         "hint": condition.hint,
         "since": _time(condition.since),
+        "clearing": condition.absent_since is not None,
     }
 
 
@@ -141,46 +147,73 @@ def tunnel_view(tunnel: TunnelStatus) -> Json:
 
 
 def plan_view(
-    actions: Iterable[Action], unseen: Iterable[Condition], risks: Iterable[Risk], *, text: str, in_force: bool
+    planned: Planned,
+    unseen: Iterable[Condition],
+    risks: Iterable[Risk] = (),
+    *,
+    text: str,
+    in_force: bool,
+    at: float,
+    explain: bool = False,
 ) -> Json:
     """What `apply` would do, in order, its risks, and what could not be seen, so that the plan is not all of it.
 
     Args:
-        actions: in order.
+        planned: the plan.
         unseen: why the plan is not all of it.
         risks: what must be accepted.
         text: of the configuration that was planned.
         in_force: whether that is the one in force.
+        at: Unix seconds of the look at the world.
+        explain: with the lines that each action stands for.
     """
-    actions = list(actions)
-    words = [f"{action.symbol.value} {describe_operation(action.operation)}" for action in actions]
+    described = [describe_operation(action.operation) for action in planned.actions]
+    words = [f"{action.symbol.value} {text}" for action, text in zip(planned.actions, described, strict=True)]
+    actions: list[Json] = [
+        {
+            "symbol": action.symbol.value,
+            "action": text,
+            "reason": action.reason,
+            "impact": action.impact.value,
+            "tunnel": str(action.tunnel) if action.tunnel else None,
+        }
+        for action, text in zip(planned.actions, described, strict=True)
+    ]
+    if explain:
+        for view, lines in zip(actions, explain_plan(planned), strict=True):
+            view["commands"] = lines
     return {
         "format_version": FORMAT_VERSION,
         "in_force": in_force,
         "config_digest": _digest(text),
         "actions_digest": _digest("\n".join(words)),
-        "unseen": [condition_view(replace(condition, since=Seconds(time.time()))) for condition in unseen],
-        "risks": [
-            {
-                "symbol": Symbol.RISK.value,
-                "risk": risk.name.value,
-                "subject": risk.subject,
-                "message": risk.message,
-                "flag": risk.flag,
-            }
-            for risk in risks
-        ],
-        "actions": [
-            {
-                "symbol": action.symbol.value,
-                "action": describe_operation(action.operation),
-                "reason": action.reason,
-                "impact": action.impact.value,
-                "tunnel": str(action.tunnel) if action.tunnel else None,
-            }
-            for action in actions
-        ],
+        "unseen": [condition_view(replace(condition, since=Seconds(at))) for condition in unseen],
+        "risks": [_risk_view(risk) for risk in risks],
+        "actions": actions,
+        "later": _later_view(planned),
     }
+
+
+def _risk_view(risk: Risk) -> Json:
+    return {
+        "symbol": Symbol.RISK.value,
+        "risk": risk.name.value,
+        "subject": risk.subject,
+        "message": risk.message,
+        "flag": risk.flag,
+    }
+
+
+def _later_view(planned: Planned) -> list[Json]:
+    """What no action says yet, since packets must prove the tunnels first."""
+    if planned.expected == planned.desired.fabric or not planned.expected.fabric.neighbors:
+        return []
+    return [
+        {
+            "action": f"BGP {describe_change(planned.desired.fabric, planned.expected)}",
+            "once_proved": [str(tunnel) for tunnel in planned.unproven],
+        }
+    ]
 
 
 def history_view(revisions: Iterable[Revision], confirm_within: float | None) -> Json:

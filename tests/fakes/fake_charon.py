@@ -52,6 +52,7 @@ class FakeChildSa:
     state: str = "INSTALLED"
     spi_in: int = 0xC0DE0001
     spi_out: int = 0xC0DE0002
+    packets_in: int = 0
 
 
 @dataclass
@@ -185,13 +186,32 @@ class FakeCharon:
         """Let an IKE_SA of a loaded connection come up with its child, with the events of it."""
         waiting = [sa for sa in self.sas if sa.connection == connection and sa.state == "CONNECTING"]
         sa = waiting[0] if waiting else self._new_sa(connection)
+        self.answer(sa)
+        return sa
+
+    def answer(self, sa: FakeIkeSa) -> None:
+        """Let this IKE_SA come up with its child, with the events of it."""
+        connection = sa.connection
         sa.state = "ESTABLISHED"
         self.emit("ike-updown", {"up": "yes", connection: self._ike_section(sa)})
         name, child = next(iter(self.connections[connection]["children"].items()))
         if_id = int(child.get("if_id_in", b"0"))
         sa.children.append(FakeChildSa(name=name, unique_id=next(self._ids), if_id=if_id))
         self.emit("child-updown", {"up": "yes", connection: self._ike_section(sa)})
-        return sa
+
+    def freeze(self) -> None:
+        """Compose the answer to list-sas once, so that a benchmark measures its reader."""
+        sent = bytearray()
+        sink = _Client(type("Sink", (), {"write": staticmethod(sent.extend)})())
+        sink.events.add("list-sa")
+        self._list_sas(sink, {})
+        answer = bytes(sent)
+
+        def list_sas(client: _Client, _message: dict[str, Any]) -> dict[str, Any]:
+            client.writer.write(answer)
+            return {}
+
+        self._handlers["list-sas"] = list_sas
 
     def _since(self) -> str:
         """Wavers by a second, as charon's own does."""
@@ -304,7 +324,7 @@ class FakeCharon:
                 "encr-keysize": "256",
                 "esn": "1",
                 "bytes-in": "0",
-                "packets-in": "0",
+                "packets-in": str(child.packets_in),
                 "bytes-out": "0",
                 "packets-out": "0",
                 "install-time": "1",

@@ -212,6 +212,19 @@ async def test_a_change_that_costs_the_tunnels_goes_at_once(world: World, monkey
     assert "3 of 4 tunnels stopped carrying: gw-b/0, gw-b/1, gw-b/2" in reasons
 
 
+async def test_what_was_undone_does_not_come_back_by_a_hasty_rollback(world: World) -> None:
+    """The last change goes by itself; "back" after that means before the change before it, not the one that failed."""
+    await up(world)
+    change(world, "count: 4", "count: 3")
+    await ask(world, "POST", "/v1/apply", {})
+    change(world, "count: 3", "count: 2")
+    async with watched(world.history):
+        await ask(world, "POST", "/v1/apply", {"confirm_within": 1.5})
+        await until(lambda: tunnels(world) == 3)
+    assert (await ask(world, "POST", "/v1/rollback", {}))["revision"] == 1
+    assert tunnels(world) == 4
+
+
 async def test_an_older_revision_comes_back_by_its_number(world: World) -> None:
     """As a new one; one that does not exist is refused, and changes nothing."""
     await up(world)
@@ -220,7 +233,9 @@ async def test_an_older_revision_comes_back_by_its_number(world: World) -> None:
         await ask(world, "POST", "/v1/apply", {})
     assert (await ask(world, "POST", "/v1/rollback", {"revision": 1}))["revision"] == 1
     assert tunnels(world) == 4
-    assert (await ask(world, "POST", "/v1/rollback", {}))["revision"] == 3
+    with pytest.raises(RefusedError, match="there is no revision before this one; there are 1 to 4"):
+        await ask(world, "POST", "/v1/rollback", {})
+    assert (await ask(world, "POST", "/v1/rollback", {"revision": 3}))["revision"] == 3
     assert tunnels(world) == 2
     with pytest.raises(RefusedError, match="there is no revision 99; there are 1 to 5"):
         await ask(world, "POST", "/v1/rollback", {"revision": 99})

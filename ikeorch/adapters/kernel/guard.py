@@ -35,8 +35,8 @@ def template() -> str:
     return (files("templates") / "guard.nft").read_text(encoding="ascii")
 
 
-def render_elements(guard: Guard) -> str:
-    """Nft commands that give the sets exactly the guard's members.
+def set_members(guard: Guard) -> dict[str, list[str]]:
+    """The elements of each named set, as nft writes them.
 
     Raises:
         KernelError: an interface name that nft must not see.
@@ -49,10 +49,27 @@ def render_elements(guard: Guard) -> str:
             members[f"sources{source.version}"].append(f"{_quote(peer.interface)} . {source}")
     for prefix in guard.prefixes:
         members[f"prefixes{prefix.version}"].append(str(prefix))
-    lines = [f"flush set {TABLE} {name}" for name in SETS]
-    lines += [
-        f"add element {TABLE} {name} {{ {', '.join(elements)} }}" for name, elements in members.items() if elements
-    ]
+    return members
+
+
+def flush_set(name: str) -> str:
+    """The nft command that empties a set."""
+    return f"flush set {TABLE} {name}"
+
+
+def add_elements(name: str, elements: Iterable[str]) -> str:
+    """The nft command that adds to a set."""
+    return f"add element {TABLE} {name} {{ {', '.join(elements)} }}"
+
+
+def render_elements(guard: Guard) -> str:
+    """Nft commands that give the sets exactly the guard's members.
+
+    Raises:
+        KernelError: an interface name that nft must not see.
+    """
+    lines = [flush_set(name) for name in SETS]
+    lines += [add_elements(name, elements) for name, elements in set_members(guard).items() if elements]
     return "\n".join(lines) + "\n"
 
 

@@ -115,7 +115,7 @@ async def ensure_interface(netlink: Netlink, wanted: XfrmInterface) -> None:
     if link is not None and _kind(link) == "xfrm" and _tunnel(link) is not None:
         underlay = _name(_underlay(link))
         found = _interface(link, {_underlay(link): underlay}, await _addresses(netlink))
-        if (found.if_id, found.underlay) == (wanted.if_id, wanted.underlay):
+        if found.can_become(wanted):
             await _adjust(netlink, int(link["index"]), found, wanted)
             return
         await netlink.call(f"interface {wanted.name}", "link", "del", index=int(link["index"]))

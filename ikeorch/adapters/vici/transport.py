@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncGenerator, Callable, Iterable
 from pathlib import Path
 
 from vici.protocol import Packet
@@ -84,8 +84,14 @@ class Transport:
         _check(command, answer)
         return replies
 
-    async def events(self, names: Iterable[str]) -> AsyncIterator[tuple[str, Section]]:
+    async def events(
+        self, names: Iterable[str], wanted: Callable[[bytes], bool] = lambda _: True
+    ) -> AsyncGenerator[tuple[str, Section], None]:
         """Register for events, then yield them as they come; ends only with an error.
+
+        Args:
+            names: of the events.
+            wanted: whether a packet is worth decoding, by its bytes.
 
         The first item is ``("registered", {})``, once all that this charon knows are registered: what happened before
         it must be read from a snapshot.
@@ -105,16 +111,16 @@ class Transport:
             for item in early:
                 yield item
             while True:
-                received = await self._next_event()
+                received = await self._next_event(wanted)
                 yield received.event, received.message
         finally:
             self.close()
 
-    async def _next_event(self) -> Received:
+    async def _next_event(self, wanted: Callable[[bytes], bool]) -> Received:
         try:
             while True:
-                received = await self._receive()
-                if received.kind == Packet.EVENT:
+                packet = await self._read()
+                if wanted(packet) and (received := decode_packet(packet)).kind == Packet.EVENT:
                     return received
         except (OSError, WireError, EOFError) as error:
             raise self._unreachable(f"the event connection is lost ({error or type(error).__name__})") from None
@@ -163,10 +169,12 @@ class Transport:
         await self._streams[1].drain()
 
     async def _receive(self) -> Received:
+        return decode_packet(await self._read())
+
+    async def _read(self) -> bytes:
         assert self._streams is not None
         reader = self._streams[0]
-        length = packet_length(await reader.readexactly(HEADER.size))
-        return decode_packet(await reader.readexactly(length))
+        return await reader.readexactly(packet_length(await reader.readexactly(HEADER.size)))
 
     async def _connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         try:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from ipaddress import ip_address, ip_interface
 
 import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
 
 from ikeorch.config.block import render_peer_block
 from ikeorch.config.edit import add_peer
@@ -91,6 +93,28 @@ def test_all_pairs_are_used_before_one_is_used_again(ours: dict[int, int], their
     assert len({local for local, _ in first}) == ours[version]
     assert len({remote for _, remote in first}) == theirs[version]
     assert all(local.version == remote.version for local, remote in pairs)
+
+
+ENDS = st.fixed_dictionaries({4: st.integers(0, 3), 6: st.integers(0, 3)})
+
+
+@given(ENDS, ENDS, st.integers(1, 20))
+@settings(max_examples=30, deadline=None)
+def test_outer_tuples_differ_as_far_as_they_can_and_else_a_warning_says_so(
+    ours: dict[int, int], theirs: dict[int, int], count: int
+) -> None:
+    """Any mix of families: every pair is used before one is used again; only then a warning names the tunnels."""
+    ours, theirs = ({version: many for version, many in end.items() if many} for end in (ours, theirs))
+    possible = sum(many * theirs.get(version, 0) for version, many in ours.items())
+    assume(possible)
+    loaded = load_config(one_uplink(ours, theirs, count), "a")
+    paths = underlay_paths(loaded.spec, loaded.spec.peers[0])
+    assert len({(path.local, path.remote) for path in paths}) == min(count, possible)
+    shared = [warning.reason for warning in loaded.warnings if "address pairs" in warning.reason]
+    assert [reason.partition(" (")[0] for reason in shared] == (
+        [f"{count} tunnels share {possible} address pairs"] if count > possible else []
+    )
+    assert all(f"(0 and {possible}" in reason or f"(0, {possible}" in reason for reason in shared)
 
 
 def test_both_ends_agree_on_uneven_pairs() -> None:
