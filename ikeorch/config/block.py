@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from ruamel.yaml.comments import CommentedMap, CommentedSeq
 from ruamel.yaml.scalarstring import DoubleQuotedScalarString
 
-from ikeorch.config.check import overlaps
 from ikeorch.config.document import new_yaml
+from ikeorch.config.overlap import overlaps
 from ikeorch.core.kernel_state import IPNetwork
 from ikeorch.core.spec import GatewaySpec, Initiate, PeerSpec
 from ikeorch.core.suites import DEFAULT_SUITE

@@ -6,7 +6,8 @@ carries our mark ever appears in an actual state.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from ikeorch.core.actual import Actual
@@ -104,6 +105,7 @@ def _diff_kernel(desired: Desired, kernel: KernelState) -> Iterable[Action]:
     owners |= {entry.name: entry.tunnel for entry in kernel.objects.values() if isinstance(entry, XfrmInterface)}
     anew = _made_anew(desired, kernel)
     objects = without_devices(kernel.objects, anew) if anew else kernel.objects
+    bundles = Counter(tunnel.peer for tunnel in desired.tunnels)
     for key, wanted in desired.kernel.items():
         found = objects.get(key)
         if found == wanted:
@@ -118,7 +120,7 @@ def _diff_kernel(desired: Desired, kernel: KernelState) -> Iterable[Action]:
             symbol=Symbol.ADD if found is None else Symbol.CHANGE,
             reason=missing if found is None else f"differs: {_difference(found, wanted)}",
             tunnel=_owner(wanted, owners),
-            impact=_kernel_impact(found, wanted, alone=_alone(wanted, desired)),
+            impact=_kernel_impact(found, wanted, bundles),
         )
     for key, found in objects.items():
         if key in desired.kernel or isinstance(found, Sysctl | Guard):
@@ -181,20 +183,13 @@ def _ensure_step(wanted: KernelObject) -> Step:
     return _ENSURE_STEP[type(wanted)]
 
 
-def _alone(wanted: KernelObject, desired: Desired) -> bool:
-    """Whether it is the interface of the only tunnel of its bundle."""
-    if not isinstance(wanted, XfrmInterface):
-        return False
-    return sum(tunnel.peer == wanted.tunnel.peer for tunnel in desired.tunnels) == 1
-
-
-def _kernel_impact(found: KernelObject | None, wanted: KernelObject, *, alone: bool) -> Impact:
+def _kernel_impact(found: KernelObject | None, wanted: KernelObject, bundles: Mapping[str, int]) -> Impact:
     """An XFRM interface cannot change its if_id or underlay: it is made anew, and carries nothing meanwhile."""
     if not isinstance(wanted, XfrmInterface) or not isinstance(found, XfrmInterface):
         return Impact.NONE
     if found.can_become(wanted):
         return Impact.NONE
-    return Impact.OUTAGE if alone else Impact.REESTABLISH
+    return Impact.OUTAGE if bundles[wanted.tunnel.peer] == 1 else Impact.REESTABLISH
 
 
 def _difference(found: KernelObject, wanted: KernelObject) -> str:

@@ -7,15 +7,13 @@ always ``{"error": {code, what, where, hint, exit_code}}``.
 from __future__ import annotations
 
 import os
-import re
 import socket
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from pathlib import Path
 
 import structlog
 from aiohttp import web
 
-from ikeorch.adapters.peer import peer_of
 from ikeorch.config.block import render_peer_block
 from ikeorch.config.edit import raise_tunnel_count, remove_peer, set_tunnel_count
 from ikeorch.config.loader import LoadedConfig
@@ -25,41 +23,33 @@ from ikeorch.core.ids import MAX_TUNNELS_PER_BUNDLE
 from ikeorch.core.revision import Terms
 from ikeorch.core.units import Seconds
 from ikeorch.daemon.config_file import ConfigFile, Gate
-from ikeorch.daemon.description import require_described, require_described_body, serve_description
+from ikeorch.daemon.description import serve_description
 from ikeorch.daemon.history import USUAL, History
 from ikeorch.daemon.losses import carrying
 from ikeorch.daemon.planning import plan_online
 from ikeorch.daemon.reconciler import Reconciler
+from ikeorch.daemon.request import (
+    answer_errors,
+    flag_of,
+    number_of,
+    read_body,
+    read_body_if_any,
+    require_operator,
+    user_id,
+    whole,
+)
 from ikeorch.daemon.risk import accepted_risks, gate
 from ikeorch.daemon.show import show_routes
 from ikeorch.daemon.terms import read_terms
 from ikeorch.daemon.views import FORMAT_VERSION, Json, history_view, revision_view, status_view
-from ikeorch.errors import (
-    ConfigError,
-    ExitCode,
-    IkeorchError,
-    NotNowError,
-    NotPermittedError,
-    UnknownNameError,
-    UsageError,
-)
+from ikeorch.errors import ConfigError, IkeorchError, UsageError
 
 MAX_BODY = 1024 * 1024
 MAX_WAIT = 30.0
 _EDITS = {"POST": "peer add", "DELETE": "peer remove", "PUT": "tunnel count of"}
 """What the history calls a change of one peer."""
-_HTTP_STATUS: tuple[tuple[type[IkeorchError], int], ...] = (
-    (UnknownNameError, 404),
-    (NotNowError, 409),
-    (UsageError, 400),
-    (NotPermittedError, 403),
-    (IkeorchError, 409),
-)
-"""The first that fits."""
-_NUMBER = re.compile(r"\d{1,20}(\.\d{1,20})?([eE][+-]?\d{1,3})?", re.ASCII)
 
 _log = structlog.get_logger("ikeorch.api")
-Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 class Api:
@@ -79,7 +69,7 @@ class Api:
 
     def application(self) -> web.Application:
         """The routes."""
-        app = web.Application(client_max_size=MAX_BODY, middlewares=[_answer_errors])
+        app = web.Application(client_max_size=MAX_BODY, middlewares=[answer_errors])
         app.router.add_get("/v1/openapi.json", serve_description)
         app.router.add_get("/v1/status", self._status)
         app.router.add_routes(show_routes(self._reconciler))
@@ -116,8 +106,8 @@ class Api:
 
     async def _status(self, request: web.Request) -> web.Response:
         """The last pass; with ``?after=N`` the first one above N, waited for at most ``?wait=SECONDS``."""
-        after = _number(request, "after", default=0, most=2**62)
-        wait = _number(request, "wait", default=MAX_WAIT, most=MAX_WAIT)
+        after = number_of(request, "after", default=0, most=2**62)
+        wait = number_of(request, "wait", default=MAX_WAIT, most=MAX_WAIT)
         await self._reconciler.wait_for_pass(int(after), Seconds(wait))
         result = self._reconciler.require_pass()
         return web.json_response({**status_view(result), "on_trial": self._history.on_trial()})
@@ -127,7 +117,7 @@ class Api:
 
         ``?explain=1`` adds the commands that each action stands for, ``?snapshot=1`` all that the plan was made from.
         """
-        explain, save = _flag(request, "explain"), _flag(request, "snapshot")
+        explain, save = flag_of(request, "explain"), flag_of(request, "snapshot")
         return web.json_response(await self._planned(await self._config.read(), explain=explain, save=save))
 
     async def _planned(self, loaded: LoadedConfig, *, explain: bool = False, save: bool = False) -> Json:
@@ -142,9 +132,9 @@ class Api:
 
     async def _reload(self, request: web.Request) -> web.Response:
         """Body: ``accept_risks``, names of risks."""
-        _require_operator(request)
+        require_operator(request)
         loaded, _ = await self.reload(
-            "reload by API", uid=_user_id(request), gate=self._gate(await _body_if_any(request))
+            "reload by API", uid=user_id(request), gate=self._gate(await read_body_if_any(request))
         )
         return web.json_response(self._changed(loaded, changed=True))
 
@@ -192,8 +182,8 @@ class Api:
         Body: ``confirm_within`` and ``wait_for_peer`` (seconds), ``max_lost`` (0 to 1), ``operator`` (the caller's IP
         address), ``accept_risks``, and ``config`` and ``actions`` (digests of a plan that was looked at).
         """
-        _require_operator(request)
-        body = await _body(request)
+        require_operator(request)
+        body = await read_body(request)
         terms = read_terms(body)
         if "config" in body:
             planned = await self._planned(await self._config.read())
@@ -201,7 +191,7 @@ class Api:
                 raise IkeorchError("the world moved since the plan was made", hint="make another and look at it")
         before, spec = self._reconciler.last, self._reconciler.spec
         carried = sorted(carrying(before))
-        loaded, number = await self.reload("apply", uid=_user_id(request), terms=terms, gate=self._gate(body))
+        loaded, number = await self.reload("apply", uid=user_id(request), terms=terms, gate=self._gate(body))
         waiting = self._history.awaited()
         answer = self._changed(loaded, changed=loaded.spec != spec)
         answer["pass"] = self._reconciler.begun
@@ -211,19 +201,19 @@ class Api:
         return web.json_response(answer)
 
     async def _confirm(self, request: web.Request) -> web.Response:
-        _require_operator(request)
-        number = await self._history.confirm(uid=_user_id(request))
+        require_operator(request)
+        number = await self._history.confirm(uid=user_id(request))
         return web.json_response({"format_version": FORMAT_VERSION, "revision": number})
 
     async def _rollback(self, request: web.Request) -> web.Response:
         """Body ``{"revision": N}``, or none for the revision before; ``accept_risks``."""
-        _require_operator(request)
-        body = await _body(request)
+        require_operator(request)
+        body = await read_body(request)
         given = body.get("revision")
-        number = _whole(given)
+        number = whole(given)
         if given is not None and number is None:
             raise UsageError("revision must be a whole number")
-        uid = _user_id(request)
+        uid = user_id(request)
         target = await self._history.rollback(
             number, uid=uid, reason=f"asked for by user id {uid}", gate=self._gate(body)
         )
@@ -241,11 +231,11 @@ class Api:
 
     async def _set_tunnels(self, request: web.Request) -> web.Response:
         """Body ``{"count": N}``: the bundle has N tunnels afterwards; ``{"at_least": N}`` never takes one away."""
-        _require_operator(request)
+        require_operator(request)
         peer = request.match_info["peer"]
-        body = await _body(request)
+        body = await read_body(request)
         key = "at_least" if "at_least" in body else "count"
-        count = _whole(body.get(key))
+        count = whole(body.get(key))
         if count is None or not 0 <= count <= MAX_TUNNELS_PER_BUNDLE:
             raise UsageError(f"{key} must be a whole number from 0 to {MAX_TUNNELS_PER_BUNDLE}")
         edit = set_tunnel_count if key == "count" else raise_tunnel_count
@@ -253,8 +243,8 @@ class Api:
 
     async def _add_peer(self, request: web.Request) -> web.Response:
         """Body ``{"block": YAML}``: a peer block, as ``tunnel add`` prints it on the other gateway."""
-        _require_operator(request)
-        body = await _body(request)
+        require_operator(request)
+        body = await read_body(request)
         block = body.get("block")
         if not isinstance(block, str):
             raise UsageError("block must be the text of a peer block")
@@ -271,9 +261,9 @@ class Api:
 
     async def _remove_peer(self, request: web.Request) -> web.Response:
         """Body: none, or ``accept_risks``."""
-        _require_operator(request)
+        require_operator(request)
         peer = request.match_info["peer"]
-        body = await _body_if_any(request)
+        body = await read_body_if_any(request)
         return await self._edit(request, body, peer, remove_peer)
 
     async def _edit(
@@ -286,9 +276,9 @@ class Api:
 
     def _edited(self, request: web.Request, loaded: LoadedConfig, peer: str, *, changed: bool) -> web.Response:
         """Say what an edit changed and what the other side needs."""
-        self._history.record(loaded, uid=_user_id(request), what=f"{_EDITS[request.method]} {peer}")
+        self._history.record(loaded, uid=user_id(request), what=f"{_EDITS[request.method]} {peer}")
         if changed:
-            _log.info("config_changed", peer=peer, uid=_user_id(request), request=f"{request.method} {request.path}")
+            _log.info("config_changed", peer=peer, uid=user_id(request), request=f"{request.method} {request.path}")
         answer = self._changed(loaded, changed=changed, peer=peer)
         answer["peer"] = peer
         known = loaded.spec.peer(peer)
@@ -312,74 +302,3 @@ class Api:
                 if peer is None or warning.location[:2] in about
             ],
         }
-
-
-@web.middleware
-async def _answer_errors(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Turn our errors into JSON; an error of programming is logged and answered without its insides."""
-    try:
-        require_described(request)
-        return await handler(request)
-    except IkeorchError as error:
-        status = next(status for kind, status in _HTTP_STATUS if isinstance(error, kind))
-        return _refusal(status, error.code, str(error), int(error.exit_code), what=error.what, hint=error.hint)
-    except web.HTTPException as error:
-        return _refusal(error.status, "http", error.reason, int(ExitCode.ERROR))
-    except Exception:
-        _log.exception("request_failed", request=f"{request.method} {request.path}")
-        return _refusal(500, "internal", "the daemon failed; see its log", int(ExitCode.ERROR))
-
-
-def _refusal(status: int, code: str, message: str, exit_code: int, *, what: str = "", hint: str = "") -> web.Response:
-    error = {"code": code, "message": message, "what": what or message, "hint": hint, "exit_code": exit_code}
-    return web.json_response({"format_version": FORMAT_VERSION, "error": error}, status=status)
-
-
-async def _body_if_any(request: web.Request) -> Json:
-    return await _body(request) if request.body_exists else {}
-
-
-async def _body(request: web.Request) -> Json:
-    try:
-        body = await request.json()
-    except (ValueError, UnicodeDecodeError):
-        raise UsageError("the body is no JSON") from None
-    if not isinstance(body, dict):
-        raise UsageError("the body must be a JSON object")
-    require_described_body(request, body)
-    return body
-
-
-def _whole(value: object) -> int | None:
-    """A whole number of a body, also where it is written as 4.0; None for anything else."""
-    if type(value) is float and value.is_integer():
-        return int(value)
-    return value if type(value) is int else None
-
-
-def _flag(request: web.Request, name: str) -> bool:
-    value = request.query.get(name, "0")
-    if value not in {"0", "1"}:
-        raise UsageError(f"{name} must be 0 or 1")
-    return value == "1"
-
-
-def _number(request: web.Request, name: str, *, default: float, most: float) -> float:
-    text = request.query.get(name)
-    if text is None:
-        return default
-    if _NUMBER.fullmatch(text) is None:
-        raise UsageError(f"{name} must be a number from 0 to {most:g}")
-    return min(float(text), most)
-
-
-def _user_id(request: web.Request) -> int:
-    """The caller's user id, as the kernel says."""
-    peer = peer_of(request.transport)
-    return -1 if peer is None else peer.uid
-
-
-def _require_operator(request: web.Request) -> None:
-    user = _user_id(request)
-    if user not in {0, os.geteuid()}:
-        raise NotPermittedError(f"user id {user} may look but not change", hint="try as root")

@@ -11,7 +11,7 @@ import pytest
 
 from ikeorch.core.ids import TunnelId
 from ikeorch.core.refusal import Cause, Refusal
-from ikeorch.daemon import api
+from ikeorch.daemon import request
 from ikeorch.daemon.description import api_description
 from tests.integration.described import conforms, unix_session
 from tests.integration.world import World, up
@@ -31,7 +31,7 @@ tunnels: {count: 1}
 async def ask(world: World, method: str, target: str, schema: str, body: Any = None, *, status: int = 200) -> Any:
     """One request over the socket, whose answer must be as described."""
 
-    def request() -> Any:
+    def send() -> Any:
         with unix_session(world.config.parent / "api.sock") as session:
             answer = session.request(method, f"http://localhost{target}", json=body, timeout=20)
         assert answer.headers["Content-Type"].startswith("application/json")
@@ -39,7 +39,7 @@ async def ask(world: World, method: str, target: str, schema: str, body: Any = N
         conforms(answer.json(), schema)
         return answer.json()
 
-    return await asyncio.to_thread(request)
+    return await asyncio.to_thread(send)
 
 
 async def test_a_gateway_that_carries_is_as_described(world: World) -> None:
@@ -123,7 +123,7 @@ async def test_roles_are_as_described(world: World, monkeypatch: pytest.MonkeyPa
     """Another user gets 403 exactly where the description says `operate`, before anything else is looked at."""
     await world.passes()
     before = world.config.read_bytes()
-    monkeypatch.setattr(api, "_user_id", lambda _: 65534)
+    monkeypatch.setattr(request, "user_id", lambda _: 65534)
     for path, item in api_description()["paths"].items():
         target = path.replace("{peer}", "gw-b").replace("{index}", "0").replace("{revision}", "1")
         for method, operation in item.items():

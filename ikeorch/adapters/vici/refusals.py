@@ -41,6 +41,7 @@ _MARKS = (
     b"using trusted ca",
     b"constraint check failed",
     b"no alternative config",
+    b"signature validation failed",
     b" public key found for '",
     b" unacceptable",
     b"no IKE config found",
@@ -78,6 +79,9 @@ _OTHER_CA = re.compile(r"constraint check failed: peer not authenticated by CA '
 _SELF_SIGNED = re.compile(r'  self-signed certificate "(.*)" is not trusted')
 _SELECTORS = re.compile(r"traffic selectors (.*) === (.*) unacceptable")
 _NOTIFY = re.compile(r"received (\S+) notify(?: error|, no CHILD_SA built)")
+_GIVEN_UP = re.compile(r"generating (?:IKE_AUTH|INFORMATIONAL) (?:response|request) \d+ \[.* N\(AUTH_FAILED\) .*\]")
+"""Where charon still trusts an earlier certificate of the peer's name, as after each renewal, it says no other no: it
+tries that one's key, the signature does not fit, and what is wrong with the new one has been said before."""
 _LATE = re.compile(r"parsed INFORMATIONAL request \d+ \[.* N\(AUTH_FAILED\) .*\]")
 
 
@@ -101,6 +105,7 @@ class _Attempt:
     required: str = ""
     anchor: str = ""
     authenticating: bool = False
+    told: bool = False
 
 
 @dataclass(slots=True)
@@ -120,13 +125,17 @@ class RefusalReader:
             return None  # of a connection that is not ours
         ike_id = int(number) if number.isascii() and number.isdigit() and len(number) <= 10 else 0
         attempt = self._attempt(ike_id)
-        cause = self._refused(line, attempt) if group != "ENC" else None
+        if group != "ENC":
+            cause = self._refused(line, attempt)
+        else:
+            cause = attempt.problem if not attempt.told and _GIVEN_UP.fullmatch(line) else None
         notify = _notify(line, attempt) if group == "IKE" else ""
         late = group == "ENC" and _LATE.fullmatch(line) is not None
         if late:
             notify = "AUTHENTICATION_FAILED"
         if cause is None and not notify:
             return None
+        attempt.told = True
         return Refusal(
             cause=Cause.BY_PEER if notify else cause or Cause.CERTIFICATE,
             tunnel=tunnel,
@@ -202,6 +211,8 @@ class RefusalReader:
             attempt.problem, attempt.detail, attempt.required = Cause.UNKNOWN_CA, attempt.anchor, _clean(found[1])
         elif line.startswith("constraint check failed: "):
             attempt.problem, attempt.detail = _constraint(line), _clean(line.removeprefix("constraint check failed: "))
+        elif line.startswith("signature validation failed"):
+            attempt.detail = attempt.detail or "its signature does not fit its certificate"
         elif line.startswith("certificate was revoked"):
             attempt.problem, attempt.detail = Cause.CERTIFICATE, _clean(line)
 

@@ -129,6 +129,28 @@ def test_a_ca_that_charon_knows_but_the_connection_does_not_want() -> None:
     assert (refusal.cause, refusal.offered, refusal.configured) == (Cause.UNKNOWN_CA, "CN=lab CA G1", "CN=other CA G1")
 
 
+def test_a_certificate_is_refused_while_an_earlier_one_of_the_same_name_is_trusted() -> None:
+    """charon tries the earlier one's key and says no other no than that it gives up, at either end."""
+    lines = (
+        'IKE received end entity cert "CN=gw-b.example"',
+        "IKE signature validation failed, looking for another key",
+        'CFG   using certificate "CN=gw-b.example"',
+        "CFG subject certificate invalid (valid from Nov 27 12:33:03 2026 to Nov 28 12:34:03 2026)",
+    )
+    for end in ("INFORMATIONAL request 2 [ N(AUTH_FAILED) ]", "IKE_AUTH response 1 [ N(AUTH_FAILED) ]"):
+        (refusal,) = read(*lines, f"ENC generating {end}", name="ikeorch.gw-b.0")
+        assert (refusal.cause, refusal.tunnel) == (Cause.EXPIRED, TunnelId("gw-b", 0))
+        assert refusal.offered.startswith("valid from Nov 27")
+    (refusal,) = read(*lines[:2], "ENC generating IKE_AUTH response 1 [ N(AUTH_FAILED) ]", name="ikeorch.gw-b.0")
+    assert (refusal.cause, refusal.offered) == (Cause.CERTIFICATE, "its signature does not fit its certificate")
+
+
+def test_what_was_told_is_not_told_again_when_the_notify_is_sent() -> None:
+    """The reason comes first, then the packet."""
+    given_up = "ENC generating IKE_AUTH response 1 [ N(AUTH_FAILED) ]"
+    assert len(read(BEGIN, MATCHING, "CFG no matching peer config found", given_up)) == 1
+
+
 def test_an_address_that_nothing_is_configured_for() -> None:
     """Who asks, and where."""
     (refusal,) = read(f"IKE no IKE config found for {OURS}...{THEIRS}, sending NO_PROPOSAL_CHOSEN")
@@ -166,7 +188,6 @@ def test_a_peer_that_refuses(line: str, notify: str) -> None:
     [
         "IKE received TEMPORARY_FAILURE notify error",
         "IKE received INVALID_KE_PAYLOAD notify error",
-        "ENC generating INFORMATIONAL request 2 [ N(AUTH_FAILED) ]",
         "ENC parsed INFORMATIONAL request 2 [ D ]",
         "NET received AUTHENTICATION_FAILED notify error",
         "IKE IKE_SA ikeorch.gw-b.0[1] established between 192.0.2.1[a]...192.0.2.2[no matching peer config found]",

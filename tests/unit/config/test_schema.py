@@ -73,6 +73,8 @@ SHAPE_ERRORS = [
             "overlaps",
             "run through itself",
             "is no address of a host",
+            "in IPv6's form",
+            "holds no addresses that a host",
             "own address",
             "own name",
             "our own site",
