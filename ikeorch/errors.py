@@ -61,6 +61,12 @@ class UsageError(IkeorchError):
     exit_code = ExitCode.USAGE
 
 
+class RiskError(IkeorchError):
+    """The change may cost something that nobody has accepted by name; nothing was changed."""
+
+    code = "risk-not-accepted"
+
+
 class UnknownNameError(UsageError):
     """A peer, tunnel or revision of this name is not there."""
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import click
 
 from ikeorch.cli.client import Client, Json
-from ikeorch.cli.options import ANY_PATH, output_option, print_json, print_rows, socket_option
+from ikeorch.cli.options import ANY_PATH, output_option, print_json, print_rows, risk_option, socket_option
 from ikeorch.cli.waiting import DURATION, RATIO, REPEAT_PROGRESS
 from ikeorch.errors import ExitCode, IkeorchError, PendingError, UsageError
 
@@ -43,6 +43,7 @@ POLL = 0.5
 )
 @click.option("--timeout", type=DURATION, default="60s", show_default=True, help="How long to wait until it is done.")
 @click.option("--no-wait", is_flag=True, help="Do not wait until it is done.")
+@risk_option
 @output_option
 @socket_option
 def apply(
@@ -54,6 +55,7 @@ def apply(
     wait_for_peer: float | None,
     max_lost: float,
     timeout: float,
+    accept_risk: tuple[str, ...],
     no_wait: bool,
 ) -> int:
     """Put the configuration file in force, and wait until packets have proven it.
@@ -66,6 +68,7 @@ def apply(
     not done within the time-out, or waits for the peer: the daemon goes on with it.
     """
     body: Json = {"confirm_within": confirm_within, "wait_for_peer": wait_for_peer, "max_lost": max_lost}
+    body["accept_risks"] = accept_risk
     body["operator"] = _operator()
     if plan_file is not None:
         body |= _read_plan(plan_file)
@@ -158,15 +161,16 @@ def confirm(client: Client, output: str) -> int:
 
 @click.command()
 @click.argument("revision", required=False, type=click.IntRange(1))
+@risk_option
 @output_option
 @socket_option
-def rollback(client: Client, revision: int | None, output: str) -> int:
+def rollback(client: Client, revision: int | None, accept_risk: tuple[str, ...], output: str) -> int:
     """Put REVISION in force again, or the one before; the file on disk becomes it too.
 
     Going back twice goes further back, never to what was just left or undone. `ikeorch history` lists all revisions,
     `ikeorch history N` shows one.
     """
-    answer = client.request("POST", "/v1/rollback", {"revision": revision})
+    answer = client.request("POST", "/v1/rollback", {"revision": revision, "accept_risks": accept_risk})
     if output == "json":
         print_json(answer)
     else:

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import click
 
 from ikeorch.cli.client import DEFAULT_SOCKET, Client
+from ikeorch.core.risk_names import FLAG, RiskName
 
 F = TypeVar("F", bound=Callable[..., Any])
 DEFAULT_PROBE_SOCKET = "/run/ikeorch/probe.sock"
@@ -41,6 +42,16 @@ def output_option(function: F) -> F:
         default="table",
         show_default=True,
         help="table for people, plain for scripts (tabs, no heading), json for programs.",
+    )(function)
+
+
+def risk_option(function: F) -> F:
+    """``--accept-risk``, any number of times: passed on as `accept_risk`."""
+    return click.option(
+        FLAG,
+        multiple=True,
+        type=click.Choice([risk.value for risk in RiskName]),
+        help="Do it though it costs this; a refusal and `ikeorch plan` name what to accept. May be repeated.",
     )(function)
 
 

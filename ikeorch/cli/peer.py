@@ -8,7 +8,7 @@ from urllib.parse import quote
 import click
 
 from ikeorch.cli.client import Client, Json
-from ikeorch.cli.options import output_option, print_json, print_rows, socket_option
+from ikeorch.cli.options import output_option, print_json, print_rows, risk_option, socket_option
 from ikeorch.cli.waiting import DURATION, wait_until_carrying
 from ikeorch.cli.why import echo_why
 from ikeorch.errors import ConfigError, ExitCode
@@ -55,11 +55,12 @@ def add(client: Client, block: BinaryIO, timeout: float, output: str, *, no_wait
 
 @peer.command()
 @click.argument("name")
+@risk_option
 @output_option
 @socket_option
-def remove(client: Client, name: str, output: str) -> int:
+def remove(client: Client, name: str, accept_risk: tuple[str, ...], output: str) -> int:
     """Remove a peer with all its tunnels."""
-    answer = client.request("DELETE", f"/v1/peers/{quote(name, safe='')}")
+    answer = client.request("DELETE", f"/v1/peers/{quote(name, safe='')}", {"accept_risks": accept_risk})
     if output == "json":
         print_json(answer)
     else:

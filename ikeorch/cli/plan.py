@@ -68,10 +68,11 @@ def _show(view: Json, output: str, *, explain: bool, detailed_exitcode: bool) ->
         print_json(view)
     else:
         rows = [(each["symbol"], each["action"], each["reason"], each["impact"]) for each in actions]
-        if actions and explain:
-            _print_explained(actions, rows, output)
-        elif actions:
-            print_rows(("", "ACTION", "REASON", "IMPACT"), rows, output)
+        risks = [(each["symbol"], each["risk"], each["message"], f"needs {each['flag']}") for each in view["risks"]]
+        if explain and (actions or risks):
+            _print_explained([*actions, *view["risks"]], [*rows, *risks], output)
+        elif actions or risks:
+            print_rows(("", "ACTION", "REASON", "IMPACT"), [*rows, *risks], output)
         elif output == "table" and not unseen:
             click.echo("nothing to change: the gateway is as configured")
         for each in view["later"] if output == "table" else ():
@@ -86,13 +87,13 @@ def _show(view: Json, output: str, *, explain: bool, detailed_exitcode: bool) ->
 
 
 def _print_explained(actions: list[Json], rows: list[tuple[str, str, str, str]], output: str) -> None:
-    """Each action with its lines below; plain ones begin with a tab."""
+    """Each action with its lines below, and each risk; plain lines begin with a tab."""
     for each, (symbol, action, reason, impact) in zip(actions, rows, strict=True):
         if output == "plain":
             print_rows((), [(symbol, action, reason, impact)], output)
         else:
             click.echo(f"{symbol} {action}  ({reason}; {impact})")
-        for line in each["commands"]:
+        for line in each.get("commands", ()):
             click.echo(f"\t{line}" if output == "plain" else f"      {line}")
 
 

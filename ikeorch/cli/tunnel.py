@@ -8,7 +8,7 @@ from urllib.parse import quote
 import click
 
 from ikeorch.cli.client import Client, Json
-from ikeorch.cli.options import output_option, print_json, print_rows, socket_option
+from ikeorch.cli.options import output_option, print_json, print_rows, risk_option, socket_option
 from ikeorch.cli.status import HEADING, tunnel_row
 from ikeorch.cli.waiting import DURATION, wait_until_carrying
 from ikeorch.cli.why import echo_why
@@ -53,15 +53,19 @@ def add(client: Client, peer: str, count: int, timeout: float, output: str, *, n
 @click.argument("peer")
 @click.option("--count", type=click.IntRange(1, 256), help="How many tunnels to take away, the highest numbers first.")
 @click.option("--all", "everything", is_flag=True, help="Take all of them away.")
+@risk_option
 @output_option
 @socket_option
-def remove(client: Client, peer: str, count: int | None, output: str, *, everything: bool) -> int:
+def remove(
+    client: Client, peer: str, count: int | None, accept_risk: tuple[str, ...], output: str, *, everything: bool
+) -> int:
     """Take tunnels to PEER away; the peer itself stays configured."""
     if everything == (count is not None):
         raise UsageError("say either --count N or --all")
     present = len(_tunnels_of(client.get("/v1/status"), peer))
     left = 0 if everything else max(0, present - (count or 0))
-    answer = client.request("PUT", f"/v1/peers/{quote(peer, safe='')}/tunnels", {"count": left})
+    body: Json = {"count": left, "accept_risks": accept_risk}
+    answer = client.request("PUT", f"/v1/peers/{quote(peer, safe='')}/tunnels", body)
     if output == "json":
         print_json(answer)
     else:

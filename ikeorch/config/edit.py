@@ -116,6 +116,8 @@ def remove_peer(text: str, peer: str, source: str) -> str:
     if not peers:
         document.root["peers"] = CommentedSeq()
         document.root["peers"].fa.set_flow_style()
+        # a comment above the first peer would stand between the key and the empty list, and break what follows
+        document.root.ca.items.pop("peers", None)
     return _written(document.root, text)
 
 

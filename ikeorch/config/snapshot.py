@@ -40,6 +40,7 @@ from ikeorch.core.kernel_state import (
 from ikeorch.core.planner import World
 from ikeorch.core.renew import Renewals, Standing
 from ikeorch.core.spec import CredentialsSpec
+from ikeorch.core.suites import Suite
 from ikeorch.core.units import Seconds
 from ikeorch.errors import ConfigError, UsageError
 
@@ -122,6 +123,8 @@ class _File(_Section):
     files: CredentialsSpec
     certificates: tuple[str, ...]
     numbers: tuple[tuple[Kind, str, int], ...]
+    names: tuple[tuple[str, str], ...] = ()
+    agreed: tuple[tuple[_Tunnel, Suite], ...] = ()
     credentials: CredentialBundle | None
     verdicts: tuple[tuple[_Tunnel, Verdict], ...]
     kernel: _Kernel | None
@@ -149,6 +152,8 @@ def dump_snapshot(snapshot: Snapshot) -> dict[str, Any]:
         in_force=pack_sources(snapshot.in_force),
         files=snapshot.files,
         numbers=tuple((kind, name, value) for (kind, name), value in world.numbers.items()),
+        names=tuple(world.names.items()),
+        agreed=tuple(world.agreed.items()),
         credentials=world.credentials,
         verdicts=tuple(world.verdicts.items()),
         kernel=None if world.actual.kernel is None else _dump_kernel(world.actual.kernel),
@@ -228,6 +233,8 @@ def _snapshot(file: _File) -> Snapshot:
         memory=Memory(charon_started=file.charon_started, attempts=dict(file.attempts)),
         renewals=Renewals(standings=dict(file.standings)),
         now=Seconds(file.now),
+        names=dict(file.names),
+        agreed=dict(file.agreed),
     )
     for tunnel in _tunnels(actual):
         if TunnelId.parse(str(tunnel)) != tunnel:

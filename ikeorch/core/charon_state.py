@@ -102,6 +102,7 @@ class IkeSa:
         suite: negotiated IKE suite such as ``AES_GCM_16-256/PRF_HMAC_SHA2_384/ECP_384`` ("" while not known).
         age: seconds since it was established, 0 before.
         children: in charon's order; several may share a name during a rekey.
+        former: name of the connection that it was established under where its tunnel has another one now, else "".
     """
 
     connection: str
@@ -115,6 +116,7 @@ class IkeSa:
     suite: str = ""
     age: Seconds = Seconds(0)
     children: tuple[ChildSa, ...] = ()
+    former: str = ""
 
     @property
     def live(self) -> bool:

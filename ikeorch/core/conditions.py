@@ -45,6 +45,8 @@ class Code(Enum):
     RENEWAL_PENDING = "renewal-pending"
     CHANGE_UNPROVEN = "change-unproven"
     CHANGE_UNDONE = "change-undone"
+    SUITE_PENDING = "suite-pending"
+    PEER_NAME_DIFFERS = "peer-name-differs"
     AWAITING_CONFIRMATION = "awaiting-confirmation"
     RESTART_NEEDED = "restart-needed"
     UPLINK_MISSING = "uplink-missing"
@@ -126,6 +128,17 @@ REGISTRY: dict[Code, Entry] = {
         Kind.CONFIG,
         Severity.WARNING,
         "correct it and apply it again: `ikeorch history` shows why it was undone, `ikeorch history N` its text",
+    ),
+    Code.SUITE_PENDING: Entry(
+        Kind.PEER,
+        Severity.WARNING,
+        "change the suite at the peer too, then the old one is refused by itself; or take the change back: "
+        "ikeorch rollback",
+    ),
+    Code.PEER_NAME_DIFFERS: Entry(
+        Kind.PEER,
+        Severity.WARNING,
+        "write its own name into peers[].name and `ikeorch apply`, or give it its old one there (gateway.name)",
     ),
     Code.AWAITING_CONFIRMATION: Entry(
         Kind.CONFIG, Severity.WARNING, "keep it: ikeorch confirm; or go back now: ikeorch rollback"

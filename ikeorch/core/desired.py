@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from ipaddress import ip_network
 
+from ikeorch.core.agreed import Agreed, taken_beside
 from ikeorch.core.allocate import Allocations, offering_peers
 from ikeorch.core.charon_state import Connection
 from ikeorch.core.fabric import FabricWish, compute_fabric
@@ -39,6 +40,7 @@ from ikeorch.core.kernel_state import (
 from ikeorch.core.mtu import inner_mtu
 from ikeorch.core.paths import UnderlayPath, inner_addresses, tunnel_identities, underlay_paths
 from ikeorch.core.spec import GatewaySpec, PeerSpec
+from ikeorch.core.suites import Suite
 from ikeorch.core.units import Seconds
 from ikeorch.core.weight import quantise_weights
 
@@ -143,6 +145,7 @@ def compute_desired(
     grouped: frozenset[TunnelId],
     resilient: bool,
     underlay_mtu: Mapping[str, int],
+    agreed: Agreed | None = None,
 ) -> Desired:
     """Compute the desired state.
 
@@ -154,6 +157,7 @@ def compute_desired(
         grouped: tunnels that stand in a group of the kernel now.
         resilient: whether the kernel has resilient groups.
         underlay_mtu: bytes, by device; 1500 where a device is not there.
+        agreed: the suites in use; where the peer initiates they are taken beside the configured one.
     """
     tunnels = {
         plan.tunnel: plan for peer in spec.peers for plan in _plan_tunnels(spec, peer, allocations, underlay_mtu)
@@ -173,8 +177,8 @@ def compute_desired(
     connections = None
     if credentials is not None:
         connections = {
-            plan.tunnel.connection: _connection(spec, peer, plan, credentials)
-            for peer in spec.peers
+            plan.tunnel.connection: _connection(peer, plan, credentials, beside)
+            for peer, beside in ((peer, taken_beside(spec, peer, agreed or {})) for peer in spec.peers)
             for plan in (tunnels[tunnel] for tunnel in peer.tunnel_ids)
         }
     return Desired(
@@ -340,8 +344,12 @@ def plan_routes(
 
 
 def with_spared(weights: Mapping[TunnelId, int], verdicts: Mapping[TunnelId, Verdict]) -> dict[TunnelId, int]:
-    """The weights as the fabric counts them: a tunnel that is spared for a moment has not lost its capacity."""
-    return {tunnel: weight or int(verdicts.get(tunnel) is Verdict.SPARED) for tunnel, weight in weights.items()}
+    """The weights as the fabric counts them: a tunnel that is spared for a moment has not lost its capacity.
+
+    Nor has one that was until now, and is about to return.
+    """
+    counted = {Verdict.SPARED, Verdict.UP}
+    return {tunnel: weight or int(verdicts.get(tunnel) in counted) for tunnel, weight in weights.items()}
 
 
 def choose_members(
@@ -366,8 +374,9 @@ def choose_members(
     return tuple(members) or spared or recovering or tuple(tunnel for tunnel in candidates if tunnel in grouped)
 
 
-def _connection(spec: GatewaySpec, peer: PeerSpec, plan: TunnelPlan, credentials: CredentialBundle) -> Connection:
+def _connection(peer: PeerSpec, plan: TunnelPlan, credentials: CredentialBundle, beside: Iterable[Suite]) -> Connection:
     stretch = 1.0 if plan.initiator else RESPONDER_STRETCH
+    suites = (peer.tunnels.suite, *beside)
     rekey_time = Seconds(peer.tunnels.rekey_time * stretch)
     return Connection(
         tunnel=plan.tunnel,
@@ -377,8 +386,8 @@ def _connection(spec: GatewaySpec, peer: PeerSpec, plan: TunnelPlan, credentials
         remote_id=plan.remote_id,
         certificate=credentials.certificate,
         ca=credentials.ca,
-        ike_proposals=(peer.tunnels.suite.ike_proposal,),
-        esp_proposals=(peer.tunnels.suite.esp_proposal,),
+        ike_proposals=tuple(suite.ike_proposal for suite in suites),
+        esp_proposals=tuple(suite.esp_proposal for suite in suites),
         if_id=plan.if_id,
         rekey_time=rekey_time,
         child_rekey_time=rekey_time,

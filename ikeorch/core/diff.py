@@ -237,7 +237,7 @@ def _diff_charon(desired: Desired, charon: CharonState) -> Iterable[Action]:
             symbol=Symbol.ADD,
             reason="charon does not have our private key",
         )
-    used = {sa.connection for sa in charon.sas}
+    used = charon.by_connection()
     for name, connection in desired.connections.items():
         if name not in charon.connections:
             reason, symbol = "charon does not have it", Symbol.ADD
@@ -247,7 +247,11 @@ def _diff_charon(desired: Desired, charon: CharonState) -> Iterable[Action]:
             reason, symbol = f"differs: {_connection_difference(charon, name, desired)}", Symbol.CHANGE
         else:
             continue
-        changed = name in charon.loaded and name in used
+        live = used.get(name, [])
+        former = next((sa.former for sa in live if sa.former), "")
+        if former and name not in charon.loaded:
+            reason = f"its peer has another name now; its IKE_SA is of {former}"
+        changed = bool(live) and (name in charon.loaded or bool(former))
         yield Action(
             step=Step.CONNECTION,
             operation=LoadConnection(connection),

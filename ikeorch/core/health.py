@@ -38,6 +38,7 @@ class ProbeState:
         spare: the peer asks that nothing but probes be sent into it for a moment.
         mtu: bytes of the full-sized probes, 0 while none are sent.
         fits: whether these come through; None while that is not known.
+        calls_itself: the peer's own name where it is another one than ours for it, else "".
     """
 
     verdict: Verdict = Verdict.UNKNOWN
@@ -49,3 +50,4 @@ class ProbeState:
     spare: bool = False
     mtu: int = 0
     fits: bool | None = None
+    calls_itself: str = ""

@@ -117,6 +117,11 @@ class Liveness:
         return Verdict.RECOVERING if recovering and self._proven else self._verdict
 
     @property
+    def proven(self) -> bool:
+        """Whether an answer with the right name has ever come through it."""
+        return self._proven
+
+    @property
     def due(self) -> float:
         """When `advance` must be called next, in monotonic seconds."""
         return self._due

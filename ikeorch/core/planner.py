@@ -6,10 +6,12 @@ The loop, ``ikeorch plan`` and ``plan --offline`` all make their plans here, so 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 from ikeorch.core.actual import Actual
-from ikeorch.core.allocate import Allocations, Wanted, allocate_missing, wanted_numbers
+from ikeorch.core.adopt import adopt
+from ikeorch.core.agreed import Agreed, observe_suites
+from ikeorch.core.allocate import Allocations, Wanted
 from ikeorch.core.desired import CredentialBundle, Desired, compute_desired, plan_routes, with_spared
 from ikeorch.core.diff import diff_states
 from ikeorch.core.establish import Memory, plan_sas
@@ -17,6 +19,7 @@ from ikeorch.core.fabric import FabricWish, compute_fabric
 from ikeorch.core.health import Verdict
 from ikeorch.core.ids import TunnelId
 from ikeorch.core.plan import Action
+from ikeorch.core.rename import give_numbers
 from ikeorch.core.renew import Renewals, plan_renewals
 from ikeorch.core.spec import GatewaySpec
 from ikeorch.core.units import Seconds
@@ -34,6 +37,8 @@ class World:
         memory: what the last pass remembered of the IKE_SAs being set up.
         renewals: and of those being replaced.
         now: monotonic seconds, the clock of `memory` and `renewals`.
+        names: the peers' names that the numbers belong to, by identity.
+        agreed: the suites in use.
     """
 
     numbers: Mapping[Wanted, int]
@@ -43,6 +48,8 @@ class World:
     memory: Memory
     renewals: Renewals
     now: Seconds
+    names: Mapping[str, str] = field(default_factory=dict)
+    agreed: Agreed = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,23 +73,15 @@ class Planned:
     expected: FabricWish
 
 
-def preview_numbers(numbers: Mapping[Wanted, int], spec: GatewaySpec) -> Allocations:
-    """The numbers that a configuration would have, without giving any.
-
-    Raises:
-        ExhaustedError: a kind has no number left.
-    """
-    return Allocations({**numbers, **allocate_missing(numbers, wanted_numbers(spec))})
-
-
 def plan_changes(spec: GatewaySpec, world: World) -> Planned:
     """What a pass would do with a configuration in this world.
 
     Raises:
         ExhaustedError: a kind of number is used up.
     """
-    allocations = preview_numbers(world.numbers, spec)
-    actual = world.actual
+    allocations = Allocations(give_numbers(world.numbers, world.names, spec)[0])
+    actual = adopt(world.actual, spec, allocations)
+    found = replace(actual, kernel=world.actual.kernel)
     kernel = actual.kernel
     grouped = actual.grouped_tunnels()
     resilient = kernel.resilient if kernel else False
@@ -94,9 +93,10 @@ def plan_changes(spec: GatewaySpec, world: World) -> Planned:
         grouped=grouped,
         resilient=resilient,
         underlay_mtu=kernel.devices if kernel else {},
+        agreed=observe_suites(spec, actual.charon, world.agreed),
     )
     # jitter only moves the time of a later attempt
-    actions, _, _ = plan_actions(desired, actual, world.memory, world.renewals, now=world.now, jitter=0.0)
+    actions, _, _ = plan_actions(desired, actual, world.memory, world.renewals, found=found, now=world.now, jitter=0.0)
     unknown = {tunnel for tunnel in desired.tunnels if world.verdicts.get(tunnel, Verdict.UNKNOWN) is Verdict.UNKNOWN}
     proved = {**world.verdicts, **dict.fromkeys(unknown, Verdict.UP)}
     _, weights, held = plan_routes(
@@ -105,7 +105,7 @@ def plan_changes(spec: GatewaySpec, world: World) -> Planned:
     return Planned(
         spec=spec,
         desired=desired,
-        actual=actual,
+        actual=found,
         actions=actions,
         unproven=tuple(sorted(tunnel for tunnel in unknown if weights[tunnel] and not desired.weights[tunnel])),
         expected=compute_fabric(spec, with_spared(weights, proved), held),
@@ -118,6 +118,7 @@ def plan_actions(
     memory: Memory,
     renewals: Renewals,
     *,
+    found: Actual | None = None,
     touched: frozenset[TunnelId] = frozenset(),
     held: frozenset[TunnelId] = frozenset(),
     now: Seconds,
@@ -127,15 +128,16 @@ def plan_actions(
 
     Args:
         desired: what should be.
-        actual: what was found.
+        actual: what was found, under the names that tunnels have now (`adopt`).
         memory: see `World`.
         renewals: see `World`.
+        found: what was found with the kernel's objects under the names that they carry, None where these are the same.
         touched: see `plan_renewals`.
         held: see `plan_renewals`.
         now: monotonic seconds.
         jitter: a random number from 0 to 1.
     """
-    planned = diff_states(desired, actual)
+    planned = diff_states(desired, found or actual)
     if actual.charon is None:
         return planned, memory, renewals
     renew_actions, renewals = plan_renewals(desired, actual.charon, renewals, touched=touched, held=held, now=now)

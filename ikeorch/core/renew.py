@@ -27,6 +27,8 @@ APPEAR = Seconds(1.0)
 """charon queues `initiate`; a successor that is not there after this was refused at once."""
 PROOF = Seconds(10.0)
 """From its beginning until packets must have come out of it; probes are sent ten times a second."""
+FORMER_NAME = "former-name"
+"""Stands for the digest of an IKE_SA that was established when its tunnel had another name."""
 LEAD = Seconds(2.5)
 """The peer is asked this long before to leave the tunnel out of its groups: a responder sends with its new SA some
 milliseconds before the initiator can decrypt. Long enough for the tunnels that were spared before to be back there."""
@@ -91,6 +93,22 @@ class Renewals:
             tunnel
             for tunnel, standing in self.standings.items()
             if standing.announced is not None or standing.renewal is not None or standing.ending is not None
+        )
+
+    def renamed(self, changes: Mapping[str, str]) -> Renewals:
+        """The same after peers have changed their names, the new ones by the old ones.
+
+        A successor under way has a former name itself: another one is begun.
+        """
+        return Renewals(
+            standings={
+                TunnelId(changes.get(tunnel.peer, tunnel.peer), tunnel.index): replace(
+                    standing, renewal=None, announced=None, ending=None
+                )
+                if tunnel.peer in changes
+                else standing
+                for tunnel, standing in self.standings.items()
+            }
         )
 
     def moving(self) -> frozenset[TunnelId]:
@@ -203,7 +221,8 @@ def _tend(
         # what is established next is established with what is loaded now
         return [], Standing()
     if not standing.made_with:
-        return [], replace(standing, made_with=wanted)
+        # nobody remembers what it was established with, but a former name is another configuration for certain
+        return [], replace(standing, made_with=FORMER_NAME if any(sa.former for sa in live) else wanted)
     if standing.made_with == wanted:
         if standing.ending is not None and len(live) > 1 and now < standing.ending + ENDING:
             return [], standing

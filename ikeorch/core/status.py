@@ -50,6 +50,7 @@ class TunnelStatus:
         weight: in its group, 0 outside.
         reflector_silent: only the peer's kernel answers.
         mispaired: packets of another tunnel come out of it.
+        calls_itself: the peer's own name where ours for it is another one, else "".
         too_large: packets as large as its MTU do not come through, smaller ones do.
     """
 
@@ -62,6 +63,7 @@ class TunnelStatus:
     weight: int
     reflector_silent: bool = False
     mispaired: bool = False
+    calls_itself: str = ""
     too_large: bool = False
 
 
@@ -90,6 +92,7 @@ def _describe(
         weight=weight,
         reflector_silent=probe.reflector_silent if probe else False,
         mispaired=bool(probe and probe.mispaired),
+        calls_itself=probe.calls_itself if probe else "",
         too_large=bool(probe and probe.fits is False),
     )
 
@@ -173,6 +176,7 @@ def find_conditions(
             found.append(Condition(code=Code.MTU_TOO_LARGE, subject=str(tunnel), message=message))
     for peer, members in bundles.items():
         found.extend(_reflector_conditions(peer, members))
+        found.extend(_name_conditions(peer, members))
     for tunnel, failures in renewals.refused().items():
         message = f"its IKE_SA carries on with the old configuration; the new one came to nothing {failures} times"
         found.append(Condition(code=Code.RENEWAL_PENDING, subject=str(tunnel), message=message))
@@ -238,6 +242,15 @@ def _reflector_conditions(peer: str, members: list[TunnelStatus]) -> Iterable[Co
     if any(status.reflector_silent for status in members):
         message = "its kernel answers echoes, its prober answers nothing: the tunnels are judged by echoes alone"
         yield Condition(code=Code.REFLECTOR_SILENT, subject=peer, message=message)
+
+
+def _name_conditions(peer: str, members: list[TunnelStatus]) -> Iterable[Condition]:
+    names = sorted({status.calls_itself for status in members if status.calls_itself})
+    if names:
+        message = (
+            f"its probes say that it is {' or '.join(names)}, here it is {peer}; tunnels that carried before go on"
+        )
+        yield Condition(code=Code.PEER_NAME_DIFFERS, subject=peer, message=message)
 
 
 def _is_orphaned(status: TunnelStatus, actual: Actual, memory: Memory, now: Seconds) -> bool:

@@ -53,6 +53,32 @@ class Suite:
         return f"{self.aead}-{self.key_exchange}-esn"
 
 
+_NEGOTIATED = {
+    "AES_GCM_16-128": "aes128gcm16",
+    "AES_GCM_16-256": "aes256gcm16",
+    "CHACHA20_POLY1305": "chacha20poly1305",
+    "CHACHA20_POLY1305-256": "chacha20poly1305",
+    "PRF_HMAC_SHA2_256": "prfsha256",
+    "PRF_HMAC_SHA2_384": "prfsha384",
+    "PRF_HMAC_SHA2_512": "prfsha512",
+    "ECP_256": "ecp256",
+    "ECP_384": "ecp384",
+    "ECP_521": "ecp521",
+    "CURVE_25519": "curve25519",
+    "MODP_3072": "modp3072",
+    "MODP_4096": "modp4096",
+}
+"""What list-sas calls them (libstrongswan: crypter.c, prf.c, key_exchange.c of strongSwan)."""
+
+
+def from_negotiated(text: str) -> Suite | None:
+    """The suite of an IKE_SA as list-sas tells it, ``AES_GCM_16-256/PRF_HMAC_SHA2_384/ECP_384``; None for others."""
+    parts = [_NEGOTIATED.get(part, "") for part in text.split("/")]
+    if len(parts) != 3 or not all(parts):
+        return None
+    return Suite(aead=parts[0], prf=parts[1], key_exchange=parts[2])
+
+
 DEFAULT_SUITE = Suite(aead="aes256gcm16", prf="prfsha384", key_exchange="ecp384")
 
 

@@ -21,13 +21,23 @@ from ikeorch.config.place import Sources, append_peer, edit_peer
 from ikeorch.core.ids import MAX_TUNNELS_PER_BUNDLE
 from ikeorch.core.revision import Terms
 from ikeorch.core.units import Seconds
-from ikeorch.daemon.config_file import ConfigFile
+from ikeorch.daemon.config_file import ConfigFile, Gate
 from ikeorch.daemon.description import serve_description
 from ikeorch.daemon.history import USUAL, History
 from ikeorch.daemon.losses import carrying
 from ikeorch.daemon.planning import plan_online
 from ikeorch.daemon.reconciler import Reconciler
-from ikeorch.daemon.request import answer_errors, flag_of, number_of, read_body, require_operator, user_id, whole
+from ikeorch.daemon.request import (
+    answer_errors,
+    flag_of,
+    number_of,
+    read_body,
+    read_body_if_any,
+    require_operator,
+    user_id,
+    whole,
+)
+from ikeorch.daemon.risk import accepted_risks, gate
 from ikeorch.daemon.show import configuration_answer, show_routes
 from ikeorch.daemon.status_text import StatusText
 from ikeorch.daemon.terms import read_terms
@@ -123,31 +133,44 @@ class Api:
         return web.json_response(configuration_answer(loaded, self._reconciler.last))
 
     async def _reload(self, request: web.Request) -> web.Response:
+        """Body: ``accept_risks``, names of risks."""
         require_operator(request)
-        loaded, _ = await self.reload("reload by API", uid=user_id(request))
+        loaded, _ = await self.reload(
+            "reload by API", uid=user_id(request), gate=self._gate(await read_body_if_any(request))
+        )
         return web.json_response(self._changed(loaded, changed=True))
 
-    async def reload(self, reason: str, *, uid: int, terms: Terms = USUAL) -> tuple[LoadedConfig, int | None]:
+    def _gate(self, body: Json) -> Gate:
+        return gate(self._reconciler, accepted_risks(body))
+
+    async def reload(
+        self, reason: str, *, uid: int, terms: Terms = USUAL, gate: Gate | None = None
+    ) -> tuple[LoadedConfig, int | None]:
         """Read the file again and put it in force; one that is refused leaves the old one in force.
 
         Args:
             reason: what asked for it.
             uid: who.
             terms: on which terms.
+            gate: asked before, None where there is nobody to accept a risk.
 
         Returns:
             The configuration, and the number of its revision, None for one that is in force already.
 
         Raises:
             ConfigError: it is refused.
+            RiskError: the gate refuses.
             UsageError: a change waits to be confirmed.
         """
         self._history.require_settled()
         number = None
         try:
             if terms.within is not None:
-                number = self._history.record(await self._config.read(), uid=uid, what=reason, terms=terms)
-            loaded = await self._config.reload()
+                read = await self._config.read()
+                if gate is not None:
+                    await gate(read)
+                number = self._history.record(read, uid=uid, what=reason, terms=terms)
+            loaded = await self._config.reload(gate)
         except ConfigError as error:
             self._reconciler.refuse_config(str(error))
             raise
@@ -159,7 +182,7 @@ class Api:
         """Put the file in force.
 
         Body: ``confirm_within`` and ``wait_for_peer`` (seconds), ``max_lost`` (0 to 1), ``operator`` (the caller's IP
-        address), and ``config`` and ``actions`` (digests of a plan that was looked at).
+        address), ``accept_risks``, and ``config`` and ``actions`` (digests of a plan that was looked at).
         """
         require_operator(request)
         body = await read_body(request)
@@ -170,10 +193,10 @@ class Api:
                 raise IkeorchError("the world moved since the plan was made", hint="make another and look at it")
         before, spec = self._reconciler.last, self._reconciler.spec
         carried = sorted(carrying(before))
-        loaded, number = await self.reload("apply", uid=user_id(request), terms=terms)
+        loaded, number = await self.reload("apply", uid=user_id(request), terms=terms, gate=self._gate(body))
         waiting = self._history.awaited()
         answer = self._changed(loaded, changed=loaded.spec != spec)
-        answer["pass"] = before.number if before else 0
+        answer["pass"] = self._reconciler.begun
         answer["carried"] = carried
         answer["revision"] = number
         answer["confirm_within"] = waiting[1] if waiting else None
@@ -185,14 +208,17 @@ class Api:
         return web.json_response({"format_version": FORMAT_VERSION, "revision": number})
 
     async def _rollback(self, request: web.Request) -> web.Response:
-        """Body ``{"revision": N}``, or none for the revision before."""
+        """Body ``{"revision": N}``, or none for the revision before; ``accept_risks``."""
         require_operator(request)
-        given = (await read_body(request)).get("revision")
+        body = await read_body(request)
+        given = body.get("revision")
         number = whole(given)
         if given is not None and number is None:
             raise UsageError("revision must be a whole number")
         uid = user_id(request)
-        target = await self._history.rollback(number, uid=uid, reason=f"asked for by user id {uid}")
+        target = await self._history.rollback(
+            number, uid=uid, reason=f"asked for by user id {uid}", gate=self._gate(body)
+        )
         return web.json_response({"format_version": FORMAT_VERSION, "revision": target})
 
     async def _show_history(self, _: web.Request) -> web.Response:
@@ -215,12 +241,13 @@ class Api:
         if count is None or not 0 <= count <= MAX_TUNNELS_PER_BUNDLE:
             raise UsageError(f"{key} must be a whole number from 0 to {MAX_TUNNELS_PER_BUNDLE}")
         edit = set_tunnel_count if key == "count" else raise_tunnel_count
-        return await self._edit(request, peer, lambda text, peer, source: edit(text, peer, count, source))
+        return await self._edit(request, body, peer, lambda text, peer, source: edit(text, peer, count, source))
 
     async def _add_peer(self, request: web.Request) -> web.Response:
         """Body ``{"block": YAML}``: a peer block, as ``tunnel add`` prints it on the other gateway."""
         require_operator(request)
-        block = (await read_body(request)).get("block")
+        body = await read_body(request)
+        block = body.get("block")
         if not isinstance(block, str):
             raise UsageError("block must be the text of a peer block")
         name = ""
@@ -231,18 +258,22 @@ class Api:
             return changed
 
         self._history.require_settled()
-        loaded, changed = await self._config.edit(change)
+        loaded, changed = await self._config.edit(change, self._gate(body))
         return self._edited(request, loaded, name, changed=changed)
 
     async def _remove_peer(self, request: web.Request) -> web.Response:
+        """Body: none, or ``accept_risks``."""
         require_operator(request)
         peer = request.match_info["peer"]
-        return await self._edit(request, peer, remove_peer)
+        body = await read_body_if_any(request)
+        return await self._edit(request, body, peer, remove_peer)
 
-    async def _edit(self, request: web.Request, peer: str, edit: Callable[[str, str, str], str]) -> web.Response:
+    async def _edit(
+        self, request: web.Request, body: Json, peer: str, edit: Callable[[str, str, str], str]
+    ) -> web.Response:
         """Change a peer in the file where it stands."""
         self._history.require_settled()
-        loaded, changed = await self._config.edit(lambda sources: edit_peer(sources, peer, edit))
+        loaded, changed = await self._config.edit(lambda sources: edit_peer(sources, peer, edit), self._gate(body))
         return self._edited(request, loaded, peer, changed=changed)
 
     def _edited(self, request: web.Request, loaded: LoadedConfig, peer: str, *, changed: bool) -> web.Response:

@@ -5,14 +5,18 @@ from __future__ import annotations
 import asyncio
 import os
 import secrets
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
+from typing import TypeAlias
 
 from ikeorch.config.files import included_paths
 from ikeorch.config.loader import LoadedConfig, load_config, read_config
 from ikeorch.config.migrate import CURRENT
 from ikeorch.config.place import Sources
 from ikeorch.errors import ConfigError
+
+Gate: TypeAlias = Callable[[LoadedConfig], Awaitable[None]]
+"""Asked with a configuration before it is written or put in force; refuses by raising."""
 
 
 class ConfigFile:
@@ -32,14 +36,19 @@ class ConfigFile:
         self._put_in_force = put_in_force
         self._lock = asyncio.Lock()
 
-    async def reload(self) -> LoadedConfig:
+    async def reload(self, gate: Gate | None = None) -> LoadedConfig:
         """Read and check the files, and put them in force.
+
+        Args:
+            gate: asked before; what it refuses is not put in force.
 
         Raises:
             ConfigError: see `read_config`; the old one stays in force.
         """
         async with self._lock:
             loaded = await asyncio.to_thread(read_config, self.path)
+            if gate is not None:
+                await gate(loaded)
             self._enforce(loaded)
             return loaded
 
@@ -51,11 +60,12 @@ class ConfigFile:
         """
         return await asyncio.to_thread(read_config, self.path)
 
-    async def edit(self, change: Callable[[Sources], Sources]) -> tuple[LoadedConfig, bool]:
+    async def edit(self, change: Callable[[Sources], Sources], gate: Gate | None = None) -> tuple[LoadedConfig, bool]:
         """Change the text of one file and put all in force; what would not be valid is never written.
 
         Args:
             change: the sources in, the same with at most one other text out (`ikeorch.config.place`).
+            gate: asked before anything is written.
 
         Returns:
             The configuration after the change, and whether anything changed.
@@ -73,11 +83,14 @@ class ConfigFile:
                 self._require_current(before)
                 main, *included = sources
                 after = await asyncio.to_thread(load_config, main.text, main.name, included)
+            if gate is not None:
+                await gate(after)
+            if changed:
                 await asyncio.to_thread(self._write, Path(source.name), source.text)
             self._enforce(after)
             return after, bool(changed)
 
-    async def restore(self, wanted: Sources) -> LoadedConfig:
+    async def restore(self, wanted: Sources, gate: Gate | None = None) -> LoadedConfig:
         """Bring files back and put them in force; what stands there now need not be valid.
 
         What is replaced is kept under a hidden name, which no pattern matches: it may hold an edit that was never
@@ -85,6 +98,7 @@ class ConfigFile:
 
         Args:
             wanted: all files of a configuration, the main one first.
+            gate: asked before anything is written.
 
         Raises:
             ConfigError: they are no longer valid, or cannot be written.
@@ -92,6 +106,8 @@ class ConfigFile:
         async with self._lock:
             main, *included = wanted
             after = await asyncio.to_thread(load_config, main.text, main.name, included)
+            if gate is not None:
+                await gate(after)
             for source in (*included, main):
                 await asyncio.to_thread(self._replace, Path(source.name), source.text)
             await asyncio.to_thread(self._move_others_aside, wanted)

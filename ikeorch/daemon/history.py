@@ -18,7 +18,7 @@ from ikeorch.config.place import pack_sources, unpack_sources
 from ikeorch.core.conditions import Code, Condition
 from ikeorch.core.revision import Confirmation, Outcome, Revision, Terms, Trial, one_before, rollback_to
 from ikeorch.core.units import Seconds
-from ikeorch.daemon.config_file import ConfigFile
+from ikeorch.daemon.config_file import ConfigFile, Gate
 from ikeorch.daemon.deadline import deadline_in, seconds_left
 from ikeorch.daemon.losses import Losses
 from ikeorch.daemon.reconciler import Reconciler
@@ -173,13 +173,14 @@ class History:
             _log.info("revision_confirmed", revision=waiting.revision, uid=uid)
             return waiting.revision
 
-    async def rollback(self, number: int | None, *, uid: int, reason: str) -> int:
+    async def rollback(self, number: int | None, *, uid: int, reason: str, gate: Gate | None = None) -> int:
         """Put an older revision in force again, as a new one, and in the file.
 
         Args:
             number: which; None for the one before, see `one_before`.
             uid: who wants it, -1 for the daemon.
             reason: why.
+            gate: asked before anything is changed; not when a change goes that may go by itself.
 
         Returns:
             The number of the revision that came back.
@@ -187,12 +188,15 @@ class History:
         Raises:
             UnknownNameError: there is no such revision.
             ConfigError: it is no longer valid, or the file cannot be written.
+            RiskError: the gate refuses.
             StoreError: the database cannot be read or written.
         """
         async with self._changes:
             waiting, trial = self._revisions.awaited(), self._revisions.trial()
             target = self._target(number, waiting)
-            loaded = await self._config.restore(unpack_sources(target.text))
+            if any(open_one is not None and target.number == open_one.previous for open_one in (waiting, trial)):
+                gate = None
+            loaded = await self._config.restore(unpack_sources(target.text), gate)
             now = Seconds(time.time())
             self._show_undone(None)
             for revision in {open_one.revision for open_one in (waiting, trial) if open_one is not None}:

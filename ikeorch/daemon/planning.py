@@ -10,6 +10,7 @@ from ikeorch.config.place import Sources, pack_sources
 from ikeorch.config.snapshot import Snapshot, dump_snapshot
 from ikeorch.core.conditions import Code, Condition
 from ikeorch.core.planner import plan_changes
+from ikeorch.core.risk import find_risks
 from ikeorch.core.units import Seconds
 from ikeorch.daemon.reconciler import Reconciler
 from ikeorch.daemon.views import Json, plan_view
@@ -35,9 +36,11 @@ async def plan_online(
     """
     at = Seconds(time.time())
     world, unseen = await reconciler.look(loaded.spec, every_device=save)
+    planned = plan_changes(loaded.spec, world)
     view = plan_view(
-        plan_changes(loaded.spec, world),
+        planned,
         unseen,
+        find_risks(reconciler.spec, loaded.spec, planned.actions),
         text=pack_sources(loaded.sources),
         in_force=loaded.spec == reconciler.spec,
         at=at,
@@ -78,11 +81,13 @@ def plan_offline(snapshot: Snapshot, loaded: LoadedConfig | None = None, *, expl
         world = replace(world, credentials=None)
     try:
         planned = plan_changes(loaded.spec, world)
+        before = _load(snapshot.in_force).spec if snapshot.in_force else None
         return plan_view(
             planned,
             unseen,
+            () if before is None else find_risks(before, loaded.spec, planned.actions),
             text=pack_sources(loaded.sources),
-            in_force=bool(snapshot.in_force) and loaded.spec == _load(snapshot.in_force).spec,
+            in_force=loaded.spec == before,
             at=snapshot.taken,
             explain=explain,
         )

@@ -10,10 +10,12 @@ import asyncio
 import random
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from ikeorch.core.actual import Actual
+from ikeorch.core.adopt import adopt
+from ikeorch.core.agreed import Agreed, find_unmoved
 from ikeorch.core.allocate import Allocations
 from ikeorch.core.conditions import Code, Condition, carry_over, next_clearing
 from ikeorch.core.desired import Desired, compute_desired, needed_sysctls
@@ -25,6 +27,7 @@ from ikeorch.core.plan import Action, describe_operation
 from ikeorch.core.planner import World, plan_actions
 from ikeorch.core.refusal import Refusal
 from ikeorch.core.refusals import Refusals
+from ikeorch.core.rename import heard_names
 from ikeorch.core.renew import next_renewal, outstanding
 from ikeorch.core.spec import GatewaySpec
 from ikeorch.core.status import (
@@ -44,8 +47,10 @@ from ikeorch.daemon.pass_result import PassResult
 from ikeorch.daemon.ports import CharonPort, FabricPort, KernelPort, ProbePort
 from ikeorch.daemon.targets import probe_targets
 from ikeorch.errors import IkeorchError
+from ikeorch.store.agreed import AgreedSuites
 from ikeorch.store.database import Store
 from ikeorch.store.made_with import MadeWith
+from ikeorch.store.names import HeardNames
 
 RESYNC = Seconds(30.0)
 COALESCE = Seconds(0.02)
@@ -121,8 +126,12 @@ class Reconciler:
         self._waves = Waves()
         self._made_with = MadeWith(store)
         self._renewals = self._made_with.load()
+        self._agreed = AgreedSuites(store)
+        self._heard = HeardNames(store)
         self._refusals = Refusals()
         self._passes = 0
+        self.begun = 0
+        """Number of the newest pass that has begun; a later one knows all that was put in force until now."""
         self._finished = asyncio.Condition()
         self._random = random.SystemRandom()
         self._outside: dict[Code, Condition] = {}
@@ -262,24 +271,30 @@ class Reconciler:
             reasons: why, for the log.
         """
         began = time.monotonic()
+        self.begun = self._passes + 1
         spec = self._spec
         found: list[Condition] = list(self._outside.values())
         if spec.vici_socket != self._vici_socket:
             message = f"gateway.vici_socket is {spec.vici_socket} now, {self._vici_socket} is used"
             found.append(Condition(code=Code.RESTART_NEEDED, subject="", message=message))
         credentials = self._read_credentials(spec, found)
+        changes = self._numbers.changes(spec)
+        self._agreed.rename(changes)
+        self._renewals = self._renewals.renamed(changes)
         allocations = self._numbers.allocate(spec)
         if self._numbers.problem:
             found.append(Condition(code=Code.STORE_FAILED, subject="", message=self._numbers.problem))
         if credentials is not None:
             found.extend(find_expiry(credentials.bundle, Seconds(time.time())))
-        actual = await self._snapshot(spec, allocations, found)
+        found_world = await self._snapshot(spec, allocations, found)
+        actual = adopt(found_world, spec, allocations)
         now = Seconds(time.monotonic())
         if self._prober.problem:
             found.append(Condition(code=Code.PROBER_UNREACHABLE, subject="", message=self._prober.problem))
         self._verdicts = self._read_verdicts()
         outdated = self._failover.begin_pass()
-        desired = self._compute(spec, allocations, actual, credentials)
+        agreed = self._agreed.observe(spec, actual.charon)
+        desired = self._compute(spec, allocations, actual, credentials, agreed)
         spared = self._waves.spared() | self._renewals.moving()
         self._waves = plan_waves(
             desired, actual, self._waves, self._prober.states(), renewing=self._renewals.spared(), now=now
@@ -289,6 +304,7 @@ class Reconciler:
             actual,
             self._memory,
             self._renewals,
+            found=replace(actual, kernel=found_world.kernel),
             touched=self._waves.spared(),
             held=self._waves.no_renewal(desired.tunnels),
             now=now,
@@ -308,13 +324,17 @@ class Reconciler:
             resilient = actual.kernel.resilient
             self._failover.end_pass(spec, allocations, desired, resilient=resilient, outdated=outdated())
             spared = self._renewals.spared()
-            self._prober.set_targets(probe_targets(spec, desired, actual, spared=spared, waves=self._waves))
+            self._heard.keep(heard_names(spec, self._prober.states(), self._heard.now))
+            self._prober.set_targets(
+                probe_targets(spec, desired, actual, spared=spared, waves=self._waves, heard=self._heard.now)
+            )
         tunnels = describe_tunnels(desired, actual, self._prober.states(), self._verdicts)
         found.extend(
             find_conditions(
                 desired, actual, tunnels, memory=self._memory, renewals=self._renewals, waves=self._waves, now=now
             )
         )
+        found.extend(find_unmoved(spec, agreed))
         self._refusals.settle(tunnels, now)
         found.extend(self._refusals.conditions(desired))
         found.extend(_failed(failure) for failure in failures)
@@ -357,6 +377,8 @@ class Reconciler:
             memory=self._memory,
             renewals=self._renewals,
             now=Seconds(time.monotonic()),
+            names=self._numbers.names(),
+            agreed=self._agreed.now,
         )
         return world, tuple(found)
 
@@ -369,7 +391,12 @@ class Reconciler:
             return None
 
     def _compute(
-        self, spec: GatewaySpec, allocations: Allocations, actual: Actual, credentials: LoadedCredentials | None
+        self,
+        spec: GatewaySpec,
+        allocations: Allocations,
+        actual: Actual,
+        credentials: LoadedCredentials | None,
+        agreed: Agreed,
     ) -> Desired:
         kernel = actual.kernel
         return compute_desired(
@@ -380,6 +407,7 @@ class Reconciler:
             grouped=actual.grouped_tunnels(),
             resilient=kernel.resilient if kernel else False,
             underlay_mtu=kernel.devices if kernel else {},
+            agreed=agreed,
         )
 
     async def _snapshot(

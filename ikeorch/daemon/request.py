@@ -48,6 +48,15 @@ def _refusal(status: int, code: str, message: str, exit_code: int, *, what: str 
     return web.json_response({"format_version": FORMAT_VERSION, "error": error}, status=status)
 
 
+async def read_body_if_any(request: web.Request) -> Json:
+    """The body of a request that needs none.
+
+    Raises:
+        UsageError: there is one, and `read_body` refuses it.
+    """
+    return await read_body(request) if request.body_exists else {}
+
+
 async def read_body(request: web.Request) -> Json:
     """The body: a JSON object with nothing but described keys.
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from ikeorch.adapters.probe.session import ProbeTarget
 from ikeorch.adapters.probe.stamp import Sender
 from ikeorch.core.actual import Actual
@@ -13,7 +15,13 @@ from ikeorch.core.waves import Waves
 
 
 def probe_targets(
-    spec: GatewaySpec, desired: Desired, actual: Actual, *, spared: frozenset[TunnelId], waves: Waves
+    spec: GatewaySpec,
+    desired: Desired,
+    actual: Actual,
+    *,
+    spared: frozenset[TunnelId],
+    waves: Waves,
+    heard: Mapping[str, str],
 ) -> dict[TunnelId, ProbeTarget]:
     """The targets by tunnel.
 
@@ -23,6 +31,7 @@ def probe_targets(
         actual: what there was before this pass's actions.
         spared: tunnels that the peer is asked to leave out of its groups.
         waves: a tunnel whose turn to be changed has not come is not probed with the size that it is to have.
+        heard: what peers call themselves where it is not what we call them, by identity.
     """
     if actual.kernel is None:
         return {}
@@ -30,6 +39,8 @@ def probe_targets(
         entry.tunnel: entry for entry in actual.kernel.objects.values() if isinstance(entry, XfrmInterface) and entry.up
     }
     waiting, leaving = waves.waiting(), waves.leaving()
+    known = frozenset(peer.name for peer in spec.peers) | {spec.name}
+    also = {peer.name: heard.get(peer.identity, "") for peer in spec.peers}
     targets = {}
     for tunnel, interface in present.items():
         plan = desired.tunnels.get(tunnel)
@@ -45,6 +56,8 @@ def probe_targets(
             remote=remote,
             us=Sender(spec.name, tunnel.index),
             peer=Sender(tunnel.peer, tunnel.index),
+            known=known,
+            also=also.get(tunnel.peer, ""),
             spare=tunnel in spared or tunnel in waves.spared(),
             proven=plan is None or desired.weights[tunnel] > 0,
             mtu=0 if plan is None or tunnel in waiting else plan.mtu,

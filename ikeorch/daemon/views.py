@@ -13,9 +13,10 @@ from ikeorch.config.place import unpack_sources
 from ikeorch.core.conditions import Condition
 from ikeorch.core.fabric import describe_change, format_bandwidth
 from ikeorch.core.fabric_state import FabricState
-from ikeorch.core.plan import describe_operation
+from ikeorch.core.plan import Symbol, describe_operation
 from ikeorch.core.planner import Planned
 from ikeorch.core.revision import Revision
+from ikeorch.core.risk_names import Risk
 from ikeorch.core.spec import FabricSpec, GatewaySpec, PeerSpec
 from ikeorch.core.status import TunnelStatus
 from ikeorch.core.units import Seconds
@@ -146,13 +147,21 @@ def tunnel_view(tunnel: TunnelStatus) -> Json:
 
 
 def plan_view(
-    planned: Planned, unseen: Iterable[Condition], *, text: str, in_force: bool, at: float, explain: bool = False
+    planned: Planned,
+    unseen: Iterable[Condition],
+    risks: Iterable[Risk] = (),
+    *,
+    text: str,
+    in_force: bool,
+    at: float,
+    explain: bool = False,
 ) -> Json:
-    """What `apply` would do, in order, and what could not be seen, so that the plan is not all of it.
+    """What `apply` would do, in order, its risks, and what could not be seen, so that the plan is not all of it.
 
     Args:
         planned: the plan.
         unseen: why the plan is not all of it.
+        risks: what must be accepted.
         text: of the configuration that was planned.
         in_force: whether that is the one in force.
         at: Unix seconds of the look at the world.
@@ -179,8 +188,19 @@ def plan_view(
         "config_digest": _digest(text),
         "actions_digest": _digest("\n".join(words)),
         "unseen": [condition_view(replace(condition, since=Seconds(at))) for condition in unseen],
+        "risks": [_risk_view(risk) for risk in risks],
         "actions": actions,
         "later": _later_view(planned),
+    }
+
+
+def _risk_view(risk: Risk) -> Json:
+    return {
+        "symbol": Symbol.RISK.value,
+        "risk": risk.name.value,
+        "subject": risk.subject,
+        "message": risk.message,
+        "flag": risk.flag,
     }
 
 

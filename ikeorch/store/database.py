@@ -1,8 +1,8 @@
 """The gateway's database: one SQLite file, write-ahead log, readable by its owner only.
 
-Numbers are given once and kept (see `ikeorch.core.allocate`); revisions and what became of them are added to
-(`ikeorch.store.revisions`). Such a row is never changed or deleted. Tables are only ever added, so that an older
-version still reads what it knows.
+Numbers are given once and kept (see `ikeorch.core.allocate`), under another name where their peer has another one.
+Revisions and what became of them are added to (`ikeorch.store.revisions`), never changed or deleted. Tables are only
+ever added, so that an older version still reads what it knows.
 """
 
 from __future__ import annotations
@@ -58,6 +58,18 @@ CREATE TABLE IF NOT EXISTS trial (
 CREATE TABLE IF NOT EXISTS made_with (
     tunnel TEXT PRIMARY KEY,
     digest TEXT NOT NULL
+) STRICT;
+CREATE TABLE IF NOT EXISTS peer_name (
+    name TEXT PRIMARY KEY,
+    identity TEXT NOT NULL UNIQUE
+) STRICT;
+CREATE TABLE IF NOT EXISTS heard_name (
+    identity TEXT PRIMARY KEY,
+    name TEXT NOT NULL
+) STRICT;
+CREATE TABLE IF NOT EXISTS agreed_suite (
+    tunnel TEXT PRIMARY KEY,
+    suite TEXT NOT NULL
 ) STRICT;
 """
 Value = int | float | str

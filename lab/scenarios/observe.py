@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -52,13 +54,27 @@ def group_of(node: Node, prefix: str) -> Any:  # noqa: ANN401 - ip's JSON
     return None
 
 
-def list_sas(node: Node) -> list[tuple[str, Any]]:
-    """Charon's IKE_SAs by raw VICI, by the library that the daemon's transport does not use: (name, section)."""
+@contextlib.contextmanager
+def vici_session(node: Node) -> Iterator[vici.Session]:
+    """A conversation with the node's charon, by the library that the daemon's transport does not use."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as sock:
         sock.settimeout(10)
         sock.connect(str(node.path("/run/charon.vici")))
-        session = vici.Session(sock)
+        yield vici.Session(sock)
+
+
+def list_sas(node: Node) -> list[tuple[str, Any]]:
+    """Charon's IKE_SAs by raw VICI: (name, section)."""
+    with vici_session(node) as session:
         return [(name, section) for message in session.list_sas() for name, section in message.items()]
+
+
+def end_sas(node: Node) -> None:
+    """Somebody ends every IKE_SA of the node's charon, which tells its peer."""
+    with vici_session(node) as session:
+        numbers = [section["uniqueid"].decode() for message in session.list_sas() for section in message.values()]
+        for number in numbers:
+            list(session.terminate({"ike-id": number}))
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,5 +37,5 @@ def join(lab: Lab) -> None:
 def leave(lab: Lab) -> None:
     """Both ends of each bundle forget the other."""
     for name in GATEWAYS:
-        ikeorch(lab.node(name), "peer", "remove", THIRD)
-        ikeorch(lab.node(THIRD), "peer", "remove", name)
+        for node, peer in ((name, THIRD), (THIRD, name)):
+            ikeorch(lab.node(node), "peer", "remove", peer, "--accept-risk=withdraw-last-path")

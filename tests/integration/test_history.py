@@ -79,13 +79,25 @@ async def test_changes_of_a_peer_are_named_as_commands_and_warn_of_that_peer_alo
     assert added["warnings"] == []
     more = await ask(world, "PUT", "/v1/peers/gw-c/tunnels", {"at_least": 2})
     assert ["0 and 1 on isp1" in warning for warning in more["warnings"]] == [True]
-    await ask(world, "DELETE", "/v1/peers/gw-c")
+    await ask(world, "DELETE", "/v1/peers/gw-c", {"accept_risks": ["most-tunnels"]})
     assert [command for _, command, _ in await outcomes(world)] == [
         "start",
         "peer add gw-c",
         "tunnel count of gw-c",
         "peer remove gw-c",
     ]
+
+
+async def test_an_apply_is_waited_for_by_a_pass_that_knows_of_it(world: World) -> None:
+    """A pass that is under way meanwhile still has the old configuration, and finds nothing to do."""
+    await up(world)
+    under_way = asyncio.create_task(world.reconciler.run_pass(["test"]))
+    await asyncio.sleep(0)
+    change(world)
+    answer = await ask(world, "POST", "/v1/apply", {})
+    old = await under_way
+    assert (old.number, old.spec.peers[0].tunnels.count) == (answer["pass"], 4)
+    assert (await world.passes()).spec.peers[0].tunnels.count == 3
 
 
 async def test_a_plan_that_was_looked_at_is_refused_once_the_world_moved(world: World) -> None:

@@ -110,6 +110,9 @@ async def test_an_edit_by_the_api_changes_file_and_gateway(world: World) -> None
         ("PUT", "/v1/peers/gw-b/tunnels", {"count": "4"}, 64),
         ("PUT", "/v1/peers/gw-b/tunnels", {"count": True}, 64),
         ("PUT", "/v1/peers/nobody/tunnels", {"count": 1}, 64),
+        ("PUT", "/v1/peers/gw-b/tunnels", {"count": 1, "accept_risks": "most-tunnels"}, 64),
+        ("PUT", "/v1/peers/gw-b/tunnels", {"count": 1, "accept_risks": ["force"]}, 64),
+        ("PUT", "/v1/peers/gw-b/tunnels", {"count": 1, "accept_risks": [["most-tunnels"]]}, 64),
         ("POST", "/v1/peers", {"block": "rubbish"}, 1),
         ("POST", "/v1/peers", {"block": 3}, 64),
         ("DELETE", "/v1/peers/nobody", None, 64),
@@ -154,7 +157,8 @@ async def test_a_peer_of_an_included_file_is_changed_there(world: World) -> None
     assert view["sources"] == [str(world.config), str(included)]
     assert view["effective"]["peers"][1]["tunnels"]["count"] == 1
     assert view["effective"]["peers"][1]["tunnels"]["rekey_time"] == "4h"
-    await asyncio.to_thread(world.client.request, "DELETE", "/v1/peers/gw-c")
+    body = {"accept_risks": ["most-tunnels"]}
+    await asyncio.to_thread(world.client.request, "DELETE", "/v1/peers/gw-c", body)
     assert "gw-c" not in included.read_text()
     assert world.config.read_bytes() == main
 

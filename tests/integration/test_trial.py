@@ -150,7 +150,7 @@ async def test_a_change_that_takes_tunnels_away_is_not_undone_for_it(world: Worl
     await up(world)
     change(world, "count: 4", "count: 1")
     async with running(world):
-        await ask(world, "POST", "/v1/apply", {"confirm_within": 600})
+        await ask(world, "POST", "/v1/apply", {"confirm_within": 600, "accept_risks": ["most-tunnels"]})
         await until(lambda: world.history.on_trial() is None)
     assert world.history._losses.look() is None
     assert (tunnels(world), undone(world)) == (1, "")

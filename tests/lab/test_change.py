@@ -123,6 +123,13 @@ def suites(node: Node) -> set[str]:
     return {tunnel["child"]["suite"] for tunnel in status(node)["tunnels"] if tunnel["child"]}
 
 
+def set_suite(node: Node, suite: str) -> None:
+    """The operator writes another suite into the file."""
+    file = node.path("/etc/ikeorch/ikeorch.yaml")
+    lines = [line for line in file.read_text().splitlines() if not line.startswith("suites:")]
+    file.write_text("\n".join([*lines, f"suites: {{default: {suite}}}"]) + "\n")
+
+
 def renewed(lab: Lab, before: dict[str, set[str]]) -> bool:
     """Whether each tunnel of both gateways has exactly one CHILD_SA, and A's are all others than before."""
     a, b = (spis(lab.node(name)) for name in GATEWAYS)
@@ -157,11 +164,7 @@ def test_a_suite_is_changed_on_both_ends_in_either_order(sites: Lab, first: str)
     with streams(sites, (FORWARD, BACKWARD), rate=400, count=24000) as started:
         for name in (first, second):
             node = sites.node(name)
-            text = node.path("/etc/ikeorch/ikeorch.yaml").read_text()
-            lines = [line for line in text.splitlines() if not line.startswith("suites:")]
-            node.path("/etc/ikeorch/ikeorch.yaml").write_text(
-                "\n".join([*lines, f"suites: {{default: {suite}}}"]) + "\n"
-            )
+            set_suite(node, suite)
             applied = ikeorch(node, "apply", "--timeout", "6s", check=False)
             if name == "gw-a" == first:
                 assert applied.returncode == 75

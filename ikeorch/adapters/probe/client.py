@@ -102,9 +102,12 @@ class ProbeClient:
             self._writer.write(encode_targets(self._targets))
 
 
-def _wishes(targets: Mapping[TunnelId, ProbeTarget]) -> dict[TunnelId, tuple[bool, int]]:
+def _wishes(targets: Mapping[TunnelId, ProbeTarget]) -> dict[TunnelId, tuple[object, ...]]:
     """What may change without a target being another one."""
-    return {tunnel: (target.spare, target.mtu) for tunnel, target in targets.items()}
+    return {
+        tunnel: (target.spare, target.mtu, target.us, target.peer, target.known, target.also)
+        for tunnel, target in targets.items()
+    }
 
 
 def _reason(error: Exception) -> str:
@@ -122,6 +125,14 @@ def _ignore() -> None:
 def _judgements(states: Mapping[TunnelId, ProbeState]) -> dict[TunnelId, tuple[object, ...]]:
     """What the loop acts on; round-trip times and counters are for people."""
     return {
-        tunnel: (state.verdict, state.mispaired, state.reflector_silent, state.spare, state.mtu, state.fits)
+        tunnel: (
+            state.verdict,
+            state.mispaired,
+            state.reflector_silent,
+            state.spare,
+            state.mtu,
+            state.fits,
+            state.calls_itself,
+        )
         for tunnel, state in states.items()
     }

@@ -6,6 +6,7 @@ import asyncio
 import errno
 import socket
 import time
+from collections.abc import Callable
 
 from ikeorch.adapters.probe import sockets
 from ikeorch.adapters.probe.stamp import Probe, Sender, decode_reply, encode_probe, ntp_timestamp
@@ -24,15 +25,23 @@ class FullSizeProbes:
         local: our inner address.
         remote: the peer's.
         us: our own name and the index.
-        peer: who must answer.
+        is_peer: whether an answer is the other end's.
         mtu: bytes of the IP packet.
     """
 
     def __init__(
-        self, interface: str, local: IPAddress, remote: IPAddress, *, us: Sender, peer: Sender, mtu: int
+        self,
+        interface: str,
+        local: IPAddress,
+        remote: IPAddress,
+        *,
+        us: Sender,
+        is_peer: Callable[[Sender], bool],
+        mtu: int,
     ) -> None:
         self._interface, self._local, self._remote = interface, local, remote
-        self._us, self._peer = us, peer
+        self.us, self._is_peer = us, is_peer
+        """The name that they carry."""
         self._check = FullSize(mtu, time.monotonic())
         self._opened: socket.socket | None = None
 
@@ -61,7 +70,7 @@ class FullSizeProbes:
                 self._opened = sockets.open_sender(self._interface, self._local, self._remote)
                 sockets.forbid_fragments(self._opened)
                 asyncio.get_running_loop().add_reader(self._opened.fileno(), self._read)
-            probe = Probe(sequence=number, timestamp=ntp_timestamp(time.time()), sender=self._us)
+            probe = Probe(sequence=number, timestamp=ntp_timestamp(time.time()), sender=self.us)
             self._opened.send(encode_probe(probe, length=self.mtu - HEADERS[self._local.version]))
         except OSError as error:
             if error.errno == errno.EMSGSIZE:
@@ -79,5 +88,5 @@ class FullSizeProbes:
     def _read(self) -> None:
         for packet, ancillary, _ in sockets.received(self._opened):
             reply = decode_reply(packet) if sockets.hop_limit(ancillary) == sockets.DIRECT else None
-            if reply is not None and reply.reflector == self._peer:
+            if reply is not None and self._is_peer(reply.reflector):
                 self._check.answered(reply.probe_sequence)

@@ -42,6 +42,8 @@ def encode_targets(targets: Mapping[TunnelId, ProbeTarget]) -> bytes:
             "remote": str(target.remote),
             "us": [target.us.gateway, target.us.index],
             "peer": [target.peer.gateway, target.peer.index],
+            "known": sorted(target.known),
+            "also": target.also,
             "spare": target.spare,
             "proven": target.proven,
             "mtu": target.mtu,
@@ -65,6 +67,8 @@ def decode_targets(line: bytes) -> dict[TunnelId, ProbeTarget]:
                 remote=ip_address(_text(entry["remote"])),
                 us=_sender(entry["us"]),
                 peer=_sender(entry["peer"]),
+                known=frozenset(_text(name) for name in entry.get("known", [])),
+                also=_text(entry.get("also", "")),
                 spare=entry["spare"] is True,
                 proven=entry["proven"] is True,
                 mtu=_mtu(entry.get("mtu", 0)),
@@ -89,6 +93,7 @@ def encode_states(states: Mapping[TunnelId, ProbeState], *, whole: bool) -> byte
             "spare": state.spare,
             "mtu": state.mtu,
             "fits": state.fits,
+            "calls_itself": state.calls_itself,
         }
         for tunnel, state in states.items()
     ]
@@ -114,6 +119,7 @@ def decode_states(line: bytes) -> tuple[dict[TunnelId, ProbeState], bool]:
                 spare=entry["spare"] is True,
                 mtu=_mtu(entry.get("mtu", 0)),
                 fits=entry["fits"] if type(entry.get("fits")) is bool else None,
+                calls_itself=_text(entry.get("calls_itself", "")),
             )
             for entry in message["states"]
         }

@@ -7,6 +7,7 @@ import contextlib
 import errno
 import os
 import random
+import re
 import socket
 import time
 from collections.abc import Callable
@@ -27,13 +28,15 @@ from ikeorch.adapters.probe.stamp import (
     ntp_timestamp,
 )
 from ikeorch.core.health import ProbeState, Verdict
-from ikeorch.core.ids import TunnelId
+from ikeorch.core.ids import NAME_PATTERN, TunnelId
 from ikeorch.core.kernel_state import IPAddress
 from ikeorch.core.liveness import Answer, Liveness
 from ikeorch.core.units import Seconds
 
 SPARE = 0.4
 """Seconds for which the peer's wish holds; it is repeated in every probe."""
+
+_NAME = re.compile(NAME_PATTERN)
 
 _log = structlog.get_logger("ikeorch.probe")
 
@@ -46,8 +49,10 @@ class ProbeTarget:
         interface: the XFRM interface.
         local: our inner address.
         remote: the peer's inner address.
-        us: our own name and the index.
-        peer: the peer's name and the index; who must answer.
+        us: our own name and the index; a rename makes no other target.
+        peer: the peer's name and the index; who must answer; a rename makes no other target.
+        known: names of all peers and our own: who carries another one of them is not this peer.
+        also: what the peer called itself when a tunnel to it was proven, "" where that is the name above.
         spare: ask the peer to send nothing else into it; no other target for that.
         proven: it stands in a group, so an answer with that name has come before; no other target for that.
         mtu: bytes; packets of this size are probed too, 0 for none; no other target for another one.
@@ -56,11 +61,26 @@ class ProbeTarget:
     interface: str
     local: IPAddress
     remote: IPAddress
-    us: Sender
-    peer: Sender
+    us: Sender = field(compare=False)
+    peer: Sender = field(compare=False)
+    known: frozenset[str] = field(default=frozenset(), compare=False)
+    also: str = field(default="", compare=False)
     spare: bool = field(default=False, compare=False)
     proven: bool = field(default=False, compare=False)
     mtu: int = field(default=0, compare=False)
+
+    def is_counterpart(self, sender: Sender, *, proven: bool) -> bool:
+        """Whether a packet is from the other end of this tunnel.
+
+        Args:
+            sender: who it says that it is from.
+            proven: the right name has come through it before. Then a name that nobody else has is this peer's other
+                one: the two ends are renamed one after the other, and IKE has proved the identity.
+        """
+        if sender == self.peer:
+            return True
+        unknown = sender.gateway not in self.known and _NAME.fullmatch(sender.gateway) is not None
+        return unknown and sender.index == self.peer.index and (proven or sender.gateway == self.also)
 
 
 class Session:
@@ -91,6 +111,7 @@ class Session:
         self._echo: socket.socket | None = None
         self._full_size: FullSizeProbes | None = None
         self._if_index = 0
+        self._calls_itself = ""
         self._told: tuple[object, ...] = ()
         self._timer = self._loop.call_at(self._liveness.due, self._tick)
 
@@ -103,6 +124,7 @@ class Session:
             spare=now < self._spare_until,
             mtu=full.mtu if full else 0,
             fits=full.fits if full else None,
+            calls_itself=self._calls_itself,
         )
 
     def close(self) -> None:
@@ -123,7 +145,15 @@ class Session:
 
     def _tell(self) -> None:
         state = self.state()
-        now = (state.verdict, state.reflector_silent, state.mispaired, state.spare, state.mtu, state.fits)
+        now = (
+            state.verdict,
+            state.reflector_silent,
+            state.mispaired,
+            state.spare,
+            state.mtu,
+            state.fits,
+            state.calls_itself,
+        )
         if now != self._told:
             self._told = now
             self._on_change(self.tunnel)
@@ -149,12 +179,13 @@ class Session:
     def _probe_full_size(self) -> None:
         """Only where small ones come back, from the peer's prober."""
         target = self.target
-        if self._full_size is not None and self._full_size.mtu != target.mtu:
-            self._full_size.close()
+        full = self._full_size
+        if full is not None and (full.mtu, full.us) != (target.mtu, target.us):
+            full.close()
             self._full_size = None
         if self._full_size is None and target.mtu:
             self._full_size = FullSizeProbes(
-                target.interface, target.local, target.remote, us=target.us, peer=target.peer, mtu=target.mtu
+                target.interface, target.local, target.remote, us=target.us, is_peer=self._is_peer, mtu=target.mtu
             )
         if self._full_size is not None:
             self._full_size.send_due(alive=self._liveness.verdict is Verdict.UP and not self._liveness.echoing)
@@ -209,7 +240,7 @@ class Session:
     def _read_replies(self) -> None:
         for packet, ancillary, _ in sockets.received(self._sender):
             reply = decode_reply(packet) if sockets.hop_limit(ancillary) == sockets.DIRECT else None
-            if reply is None or reply.reflector != self.target.peer:
+            if reply is None or not self._is_peer(reply.reflector):
                 continue
             arrived = time.monotonic() - sockets.waited(ancillary)
             number = self._number_of(reply.probe_sequence, 32)
@@ -237,7 +268,7 @@ class Session:
             probe = decode_probe(packet) if sockets.hop_limit(ancillary) == sockets.DIRECT else None
             if probe is None:
                 continue
-            if probe.sender != self.target.peer:
+            if not self._is_peer(probe.sender):
                 self._misplaced(probe.sender)
                 continue
             if probe.spare:
@@ -254,8 +285,16 @@ class Session:
             with contextlib.suppress(OSError):
                 reflector.sendto(encode_reply(reply, ttl=sockets.hop_limit(ancillary)), address)
 
+    def _is_peer(self, sender: Sender) -> bool:
+        """Whether a packet is from the other end of this tunnel; another name of it is told."""
+        right = self.target.is_counterpart(sender, proven=self._liveness.proven)
+        if right:
+            self._calls_itself = "" if sender == self.target.peer else sender.gateway
+        return right
+
     def _misplaced(self, sender: Sender) -> None:
         """A packet of another tunnel came out of this one."""
-        name = f"{sender.gateway[:32]}/{sender.index}"
+        gateway = sender.gateway[:32] if sender.gateway.isprintable() else "?"
+        name = f"{gateway}/{sender.index}"
         self._liveness.misplaced(name, time.monotonic())
         self._tell()

@@ -88,8 +88,10 @@ def test_a_block_may_come_as_mapping_list_or_section(form: str) -> None:
     assert add_peer(GATEWAY_B, block, "b", "block")[1] == "gw-x"
 
 
-def test_a_removed_peer_leaves_the_rest_as_it_was() -> None:
-    """The file stays valid, with an empty list."""
-    after = remove_peer(GATEWAY_A, "gw-b", "a")
+@pytest.mark.parametrize("tail", ["", "fabric:\n  gateways_in_site: 2\n"])
+def test_a_removed_peer_leaves_the_rest_as_it_was(tail: str) -> None:
+    """The file stays valid, with an empty list, whatever follows and though a comment stood above the peer."""
+    after = remove_peer(GATEWAY_A + tail, "gw-b", "a")
     assert load_config(after, "a").spec.peers == ()
+    assert load_config(after, "a").spec.fabric == load_config(GATEWAY_A + tail, "a").spec.fabric
     assert GATEWAY_A.startswith(after[: after.index("peers:")])

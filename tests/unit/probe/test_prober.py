@@ -121,8 +121,9 @@ async def test_changing_targets_leaks_no_socket(prober: tuple[Prober, list[Tunne
     running, _ = prober
     before = descriptors()
     for number in range(100):
-        us = Sender("gw-a", number % 7)
-        running.set_targets({TUNNEL: replace(LOOP, us=us), TunnelId("gw-a", 1): replace(LOOP6, us=us)})
+        local = ip_address(f"127.0.0.{1 + number % 7}")
+        first, second = TUNNEL, TunnelId("gw-a", 1)
+        running.set_targets({first: replace(LOOP, local=local), second: replace(LOOP, local=local, remote=local)})
         await asyncio.sleep(0.003)
     await asyncio.sleep(0.1)
     gc.disable()  # a leaked socket must not be saved by chance
@@ -130,6 +131,69 @@ async def test_changing_targets_leaks_no_socket(prober: tuple[Prober, list[Tunne
         assert descriptors() - before <= 6
     finally:
         gc.enable()
+
+
+async def test_a_proven_peer_may_call_itself_something_else(prober: tuple[Prober, list[TunnelId]]) -> None:
+    """It stays up, and the name is told until the two ends agree; the session goes on."""
+    running, changed = prober
+    running.set_targets({TUNNEL: LOOP})
+    await rounds(running, 5)
+    sent, told = running.states()[TUNNEL].sent, len(changed)
+    running.set_targets({TUNNEL: replace(LOOP, us=Sender("gw-x", 0), known=frozenset({"gw-b"}))})
+    await rounds(running, 5)
+    state = running.states()[TUNNEL]
+    assert (state.verdict, state.calls_itself, state.mispaired) == (Verdict.UP, "gw-x", "")
+    assert state.sent > sent
+    assert len(changed) == told + 1
+    running.set_targets({TUNNEL: replace(LOOP, us=Sender("gw-x", 0), peer=Sender("gw-x", 0))})
+    await rounds(running, 5)
+    state = running.states()[TUNNEL]
+    assert (state.verdict, state.calls_itself) == (Verdict.UP, "")
+
+
+async def test_a_name_that_was_heard_before_proves_a_new_tunnel(prober: tuple[Prober, list[TunnelId]]) -> None:
+    """As after a reboot in the middle of a rename; no other unknown name does."""
+    running, _ = prober
+    strange = replace(LOOP, us=Sender("gw-x", 0), also="gw-y")
+    running.set_targets({TUNNEL: strange})
+    await rounds(running, 4)
+    assert (running.states()[TUNNEL].verdict, running.states()[TUNNEL].mispaired) == (Verdict.DOWN, "gw-x/0")
+    running.set_targets({})
+    running.set_targets({TUNNEL: replace(strange, also="gw-x")})
+    await rounds(running, 4)
+    assert (running.states()[TUNNEL].verdict, running.states()[TUNNEL].calls_itself) == (Verdict.UP, "gw-x")
+
+
+@pytest.mark.parametrize("sender", [Sender("gw-b", 0), Sender("gw-x", 1), Sender("Gw x", 0)])
+async def test_a_name_that_is_another_ones_is_no_rename(prober: tuple[Prober, list[TunnelId]], sender: Sender) -> None:
+    """Another peer's, another index, or no name at all: the SAs are crossed, however proven the tunnel was."""
+    running, _ = prober
+    running.set_targets({TUNNEL: LOOP})
+    await rounds(running, 5)
+    running.set_targets({TUNNEL: replace(LOOP, us=sender, known=frozenset({"gw-b"}))})
+    await rounds(running, 3)
+    state = running.states()[TUNNEL]
+    assert (state.verdict, state.mispaired) == (Verdict.DOWN, f"{sender.gateway}/{sender.index}")
+
+
+async def test_a_session_goes_on_under_another_tunnels_name(prober: tuple[Prober, list[TunnelId]]) -> None:
+    """What was proven stays proven, and changes are reported with the new name."""
+    running, changed = prober
+    running.set_targets({TUNNEL: LOOP})
+    await rounds(running, 5)
+    sent = running.states()[TUNNEL].sent
+    other = TunnelId("gw-x", 0)
+    running.set_targets({other: LOOP, TUNNEL: replace(LOOP6, interface="nothing0")})
+    states = running.states()
+    assert (states[other].verdict, states[TUNNEL].verdict) == (Verdict.UP, Verdict.UNKNOWN)
+    assert states[other].sent >= sent
+    changed.clear()
+    running.set_targets({other: replace(LOOP, us=Sender("gw-b", 0), known=frozenset({"gw-b"}))})
+    for _ in range(100):
+        await asyncio.sleep(0.01)
+        if running.states()[other].verdict is Verdict.DOWN:
+            break
+    assert set(changed) == {other}
 
 
 @pytest.mark.parametrize("hops", [64, 254])

@@ -7,6 +7,7 @@ import contextlib
 import json
 import os
 from collections.abc import AsyncIterator
+from dataclasses import asdict, replace
 from ipaddress import ip_address
 from pathlib import Path
 
@@ -38,13 +39,22 @@ TARGET = ProbeTarget(
     peer=Sender("gw-a", 0),
 )
 STATE = ProbeState(
-    verdict=Verdict.UP, sent=10, received=9, rtt=Seconds(0.01), mispaired="gw-b/1", reflector_silent=True
+    verdict=Verdict.UP,
+    sent=10,
+    received=9,
+    rtt=Seconds(0.01),
+    mispaired="gw-b/1",
+    reflector_silent=True,
+    calls_itself="gw-x",
 )
 
 
 def test_what_is_said_is_understood() -> None:
     """There and back."""
-    assert decode_targets(encode_targets({TUNNEL: TARGET})) == {TUNNEL: TARGET}
+    full = replace(TARGET, known=frozenset({"gw-b", "gw-c"}), also="gw-x", spare=True, proven=True, mtu=1400)
+    told = decode_targets(encode_targets({TUNNEL: full}))
+    assert told == {TUNNEL: full}
+    assert [asdict(target) for target in told.values()] == [asdict(full)]
     assert decode_states(encode_states({TUNNEL: STATE}, whole=True)) == ({TUNNEL: STATE}, True)
     assert decode_states(encode_states({}, whole=False)) == ({}, False)
 
@@ -64,7 +74,7 @@ def test_rubbish_is_refused(line: bytes) -> None:
             decode(line)
 
 
-@given(st.sampled_from(["tunnel", "interface", "local", "remote", "us", "peer"]), JSON)
+@given(st.sampled_from(["tunnel", "interface", "local", "remote", "us", "peer", "known", "also"]), JSON)
 def test_a_wrong_value_is_refused_or_harmless(key: str, value: object) -> None:
     """Nothing but a proper target comes out."""
     message = json.loads(encode_targets({TUNNEL: TARGET}))
