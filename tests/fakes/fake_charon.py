@@ -67,6 +67,28 @@ class FakeIkeSa:
     remote_id: str
     state: str = "CONNECTING"
     children: list[FakeChildSa] = field(default_factory=list)
+    proposal: str = "aes256gcm16-prfsha384-ecp384"
+
+
+_ALGORITHMS = {
+    "aes128gcm16": {"encr-alg": "AES_GCM_16", "encr-keysize": "128"},
+    "aes256gcm16": {"encr-alg": "AES_GCM_16", "encr-keysize": "256"},
+    "chacha20poly1305": {"encr-alg": "CHACHA20_POLY1305"},
+    "prfsha256": {"prf-alg": "PRF_HMAC_SHA2_256"},
+    "prfsha384": {"prf-alg": "PRF_HMAC_SHA2_384"},
+    "prfsha512": {"prf-alg": "PRF_HMAC_SHA2_512"},
+    "ecp256": {"dh-group": "ECP_256"},
+    "ecp384": {"dh-group": "ECP_384"},
+    "ecp521": {"dh-group": "ECP_521"},
+    "curve25519": {"dh-group": "CURVE_25519"},
+    "modp3072": {"dh-group": "MODP_3072"},
+    "modp4096": {"dh-group": "MODP_4096"},
+}
+
+
+def _negotiated(proposal: str) -> dict[str, str]:
+    """A proposal as list-sas tells it of an IKE_SA."""
+    return {key: value for word in proposal.split("-") for key, value in _ALGORITHMS.get(word, {}).items()}
 
 
 class _Client:
@@ -308,8 +330,7 @@ class FakeCharon:
             "initiator": "yes",
         }
         if sa.state != "CONNECTING":
-            section |= {"encr-alg": "AES_GCM_16", "encr-keysize": "256", "prf-alg": "PRF_HMAC_SHA2_384"}
-            section |= {"dh-group": "ECP_384", "established": "1"}
+            section |= _negotiated(sa.proposal) | {"established": "1"}
         section["child-sas"] = {
             f"{child.name}-{child.unique_id}": {
                 "name": child.name,
@@ -391,6 +412,7 @@ class FakeCharon:
             remote=body["remote_addrs"][0].decode(),
             local_id=body["local"]["id"].decode(),
             remote_id=body["remote"]["id"].decode(),
+            proposal=body["proposals"][0].decode(),
         )
         self.sas.append(sa)
         return sa

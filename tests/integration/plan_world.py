@@ -13,6 +13,7 @@ from pathlib import Path
 
 from ikeorch.adapters.vici.adapter import CharonAdapter
 from ikeorch.core.actual import Actual
+from ikeorch.core.agreed import Agreed, observe_suites
 from ikeorch.core.allocate import Allocations, Wanted, allocate_missing, wanted_numbers
 from ikeorch.core.desired import CredentialBundle, Desired, compute_desired, needed_sysctls
 from ikeorch.core.establish import Memory
@@ -89,6 +90,7 @@ class Gateway:
     numbers: dict[Wanted, int] = field(default_factory=dict)
     memory: Memory = field(default_factory=Memory)
     renewals: Renewals = field(default_factory=Renewals)
+    agreed: Agreed = field(default_factory=dict)
     now: Seconds = Seconds(1000)
     knows: Callable[[TunnelId], bool] = lambda _: True
     """Of which tunnels the prober has a verdict."""
@@ -110,6 +112,7 @@ class Gateway:
             memory=self.memory,
             renewals=self.renewals,
             now=self.now,
+            agreed=self.agreed,
         )
 
     def _verdicts(self) -> dict[TunnelId, Verdict]:
@@ -127,6 +130,7 @@ class Gateway:
         """Look, plan, do; whether there was anything to do or to wait for."""
         world = await self.look(spec)
         kernel = world.actual.kernel or KernelState()
+        self.agreed = observe_suites(spec, world.actual.charon, self.agreed)
         desired = compute_desired(
             spec,
             Allocations(self.numbers),
@@ -135,6 +139,7 @@ class Gateway:
             grouped=world.actual.grouped_tunnels(),
             resilient=kernel.resilient,
             underlay_mtu=kernel.devices,
+            agreed=self.agreed,
         )
         planned, self.memory, self.renewals = plan_actions(
             desired, world.actual, self.memory, self.renewals, now=self.now, jitter=0.5
@@ -160,10 +165,18 @@ class Gateway:
             for child in sa.children:
                 child.packets_in += 1
 
+    def _let_peers_follow(self) -> bool:
+        """Whose suite is taken beside another one changes it too; whether there was one."""
+        names = [name for name, body in self.charon.connections.items() if len(body.get("proposals", ())) > 1]
+        for name in names:
+            self.charon.sas = [sa for sa in self.charon.sas if sa.connection != name]
+            self.charon.establish(name)
+        return bool(names)
+
     async def settle(self, spec: GatewaySpec) -> None:
         """Passes until nothing is to be done."""
         for _ in range(PATIENCE):
-            if not await self.one_pass(spec):
+            if not await self.one_pass(spec) and not self._let_peers_follow():
                 return
         raise AssertionError(f"not settled after {PATIENCE} passes:\n" + "\n".join(map(str, self.done[-20:])))
 

@@ -81,8 +81,15 @@ async def test_changes_are_as_described(world: World) -> None:
     edited = await ask(world, "PUT", "/v1/peers/gw-b/tunnels", "Edited", {"count": 3})
     assert edited["tunnels"] == ["gw-b/0", "gw-b/1", "gw-b/2"]
     await ask(world, "POST", "/v1/peers", "Edited", {"block": PEER})
-    await ask(world, "DELETE", "/v1/peers/gw-c", "Edited")
+    refused = await ask(world, "DELETE", "/v1/peers/gw-c", "Error", status=409)
+    assert refused["error"]["code"] == "risk-not-accepted"
+    await ask(world, "DELETE", "/v1/peers/gw-c", "Edited", {"accept_risks": ["withdraw-last-path"]})
     world.config.write_text(world.config.read_text().replace("capacity: 50G", "capacity: 40G"))
+    text = world.config.read_text()
+    world.config.write_text(text.replace("count: 3", "count: 1"))
+    risky = await ask(world, "GET", "/v1/plan", "Plan")
+    assert [each["risk"] for each in risky["risks"]] == ["most-tunnels"]
+    world.config.write_text(text)
     planned = await ask(world, "GET", "/v1/plan", "Plan")
     assert planned["in_force"] is False
     body = {"config": planned["config_digest"], "actions": planned["actions_digest"], "confirm_within": 60}
