@@ -134,11 +134,11 @@ def plan_waves(
     return Waves(touches=touches, due=frozenset(due) - touches.keys())
 
 
-def hold_back(actions: Iterable[Action], waves: Waves, actual: Actual) -> tuple[Action, ...]:
+def hold_back(actions: Iterable[Action], waves: Waves, desired: Desired, actual: Actual) -> tuple[Action, ...]:
     """A plan without what must wait: for its turn, for its traffic to go, or for IKE_SAs that need it."""
     waiting = waves.waiting()
     leaving = bool(waiting & waves.leaving())
-    needed = _needed_underlay(actual)
+    needed = _needed_underlay(desired, actual)
     return tuple(
         action
         for action in actions
@@ -225,11 +225,12 @@ def _changes(action: Action) -> frozenset[TunnelId]:
     return frozenset()
 
 
-def _needed_underlay(actual: Actual) -> _Needed:
-    """What live IKE_SAs need of the underlay."""
+def _needed_underlay(desired: Desired, actual: Actual) -> _Needed:
+    """What live IKE_SAs need of the underlay: an address that has moved to another uplink is at home there."""
     if actual.charon is None:
         return _Needed(None, frozenset())
-    used = {str(sa.local_address) for sa in actual.charon.sas if sa.live}
+    at_home = {str(entry.source) for entry in desired.kernel.values() if isinstance(entry, SourceRule)}
+    used = {str(sa.local_address) for sa in actual.charon.sas if sa.live} - at_home
     rules = [] if actual.kernel is None else [e for e in actual.kernel.objects.values() if isinstance(e, SourceRule)]
     return _Needed(frozenset(used), frozenset(rule.table for rule in rules if str(rule.source) in used))
 

@@ -310,7 +310,7 @@ class Reconciler:
             now=now,
             jitter=self._random.random(),
         )
-        planned = hold_back(planned, self._waves, actual)
+        planned = hold_back(planned, self._waves, desired, actual)
         if self._waves.spared() | self._renewals.moving() != spared:
             self.wake("tunnels spared")
         self._made_with.keep(self._renewals)

@@ -19,7 +19,7 @@ from ikeorch.core.desired import CredentialBundle, Desired, compute_desired, nee
 from ikeorch.core.establish import Memory
 from ikeorch.core.fabric import FabricWish
 from ikeorch.core.fabric_state import FabricState
-from ikeorch.core.health import Verdict
+from ikeorch.core.health import ProbeState, Verdict
 from ikeorch.core.ids import TunnelId
 from ikeorch.core.kernel_state import KernelState, XfrmInterface
 from ikeorch.core.plan import Action
@@ -27,6 +27,7 @@ from ikeorch.core.planner import Planned, World, plan_actions, plan_changes
 from ikeorch.core.renew import Renewals, outstanding
 from ikeorch.core.spec import GatewaySpec
 from ikeorch.core.units import Seconds
+from ikeorch.core.waves import Waves, hold_back, plan_waves
 from ikeorch.daemon.execute import Executor
 from tests.contract.credentials import identities
 from tests.fakes.fake_charon import FakeCharon, FakeChildSa, FakeIkeSa
@@ -91,6 +92,8 @@ class Gateway:
     memory: Memory = field(default_factory=Memory)
     renewals: Renewals = field(default_factory=Renewals)
     agreed: Agreed = field(default_factory=dict)
+    waves: Waves | None = None
+    """None where every change is made at once, as a plan shows it."""
     now: Seconds = Seconds(1000)
     knows: Callable[[TunnelId], bool] = lambda _: True
     """Of which tunnels the prober has a verdict."""
@@ -116,11 +119,20 @@ class Gateway:
         )
 
     def _verdicts(self) -> dict[TunnelId, Verdict]:
-        """A tunnel is up that has its interface and an IKE_SA."""
+        """What the loop makes of the prober's word: a tunnel that we spare is up, but not for others' packets."""
+        ours = self.waves.spared() | self.renewals.moving() if self.waves is not None else frozenset()
+        return {tunnel: Verdict.SPARED if tunnel in ours else Verdict.UP for tunnel in self._probes()}
+
+    def _probes(self) -> dict[TunnelId, ProbeState]:
+        """A tunnel is up that has its interface and an IKE_SA; its size comes through once that is asked for."""
         carrying = {sa.connection for sa in self.charon.sas if sa.state == "ESTABLISHED"}
-        interfaces = (entry for entry in self.kernel.objects.values() if isinstance(entry, XfrmInterface))
-        found = (entry.tunnel for entry in interfaces if entry.tunnel.connection in carrying)
-        return {tunnel: Verdict.UP for tunnel in found if self.knows(tunnel)}
+        waiting = self.waves.waiting() if self.waves is not None else frozenset()
+        found = {}
+        for entry in self.kernel.objects.values():
+            if isinstance(entry, XfrmInterface) and entry.tunnel.connection in carrying and self.knows(entry.tunnel):
+                size = 0 if entry.tunnel in waiting else entry.mtu
+                found[entry.tunnel] = ProbeState(verdict=Verdict.UP, mtu=size, fits=bool(size) or None)
+        return found
 
     async def plan(self, spec: GatewaySpec) -> Planned:
         """What would be done now."""
@@ -141,16 +153,28 @@ class Gateway:
             underlay_mtu=kernel.devices,
             agreed=self.agreed,
         )
-        planned, self.memory, self.renewals = plan_actions(
-            desired, world.actual, self.memory, self.renewals, now=self.now, jitter=0.5
-        )
+        spared = self.renewals.spared() | (self.waves.spared() if self.waves else frozenset())
+        planned = self._plan(desired, world.actual)
         executor = Executor(self.kernel, self.adapter, self.fabric, asyncio.Lock())
         done, failures = await executor.run(planned, world.credentials, US.key, outdated=lambda: False)
         assert [(failure.action, str(failure.error)) for failure in failures] == []
         self.done.extend(done)
         self._let_peers_answer(desired)
         self.now = Seconds(self.now + STEP)
-        return bool(planned) or bool(outstanding(desired, self.renewals))
+        waits = spared | self.renewals.spared() | (self.waves.open() if self.waves else frozenset())
+        return bool(planned or waits or outstanding(desired, self.renewals))
+
+    def _plan(self, desired: Desired, actual: Actual) -> tuple[Action, ...]:
+        """All of the plan, or what of it has its turn."""
+        touched = held = frozenset[TunnelId]()
+        if self.waves is not None:
+            renewing = self.renewals.spared()
+            self.waves = plan_waves(desired, actual, self.waves, self._probes(), renewing=renewing, now=self.now)
+            touched, held = self.waves.spared(), self.waves.no_renewal(desired.tunnels)
+        planned, self.memory, self.renewals = plan_actions(
+            desired, actual, self.memory, self.renewals, touched=touched, held=held, now=self.now, jitter=0.5
+        )
+        return planned if self.waves is None else hold_back(planned, self.waves, desired, actual)
 
     def _let_peers_answer(self, desired: Desired) -> None:
         """Peers answer one pass later, initiate what is theirs, and packets come out of every tunnel."""
@@ -165,7 +189,7 @@ class Gateway:
             for child in sa.children:
                 child.packets_in += 1
 
-    def _let_peers_follow(self) -> bool:
+    def let_peers_follow(self) -> bool:
         """Whose suite is taken beside another one changes it too; whether there was one."""
         names = [name for name, body in self.charon.connections.items() if len(body.get("proposals", ())) > 1]
         for name in names:
@@ -176,7 +200,7 @@ class Gateway:
     async def settle(self, spec: GatewaySpec) -> None:
         """Passes until nothing is to be done."""
         for _ in range(PATIENCE):
-            if not await self.one_pass(spec) and not self._let_peers_follow():
+            if not await self.one_pass(spec) and not self.let_peers_follow():
                 return
         raise AssertionError(f"not settled after {PATIENCE} passes:\n" + "\n".join(map(str, self.done[-20:])))
 
@@ -185,6 +209,7 @@ class Gateway:
         await self.adapter.close()
         self.adapter = CharonAdapter(self.charon.path, deadline=5)
         self.memory, self.fabric = Memory(), Listener()
+        self.waves = None if self.waves is None else Waves()
 
     def foreign(self) -> list[str]:
         """Everything that is not ours, as text."""

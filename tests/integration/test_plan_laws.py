@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import copy
 import tempfile
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable
 from itertools import combinations
 from pathlib import Path
@@ -17,6 +18,7 @@ from ikeorch.core.kernel_state import NextHopGroup, PrefixRoute
 from ikeorch.core.plan import Advertise, EnsureObject, Initiate, LoadConnection, Operation, RemoveObject, Terminate
 from ikeorch.core.planner import Planned
 from ikeorch.core.spec import GatewaySpec
+from ikeorch.core.waves import Waves
 from tests.configurations import Tree, build, configurations, trees
 from tests.integration.plan_world import Gateway, gateway
 
@@ -183,6 +185,30 @@ def test_nothing_goes_that_could_not_be_seen(
         ours.sees = everything
         await ours.settle(second)
         assert (await ours.plan(second)).actions == ()
+
+    on_a_gateway(story)
+
+
+@settings(LAW, max_examples=25)
+@given(configurations(), configurations())
+def test_waves_end_where_the_plan_does(first: GatewaySpec, second: GatewaySpec) -> None:
+    """Half a bundle at a time, whatever changes; in the end as if all had been done at once."""
+
+    async def story(ours: Gateway) -> None:
+        await ours.settle(first)
+        ours.waves = Waves()
+        sizes = {peer.name: peer.tunnels.count for peer in second.peers}
+        for _ in range(150):
+            pending = await ours.one_pass(second)
+            touched = Counter(
+                tunnel.peer for tunnel in (ours.waves.spared() - ours.waves.leaving()) | ours.renewals.spared()
+            )
+            assert all(count <= max(1, sizes[peer] // 2) for peer, count in touched.items() if peer in sizes)
+            if not pending and not ours.let_peers_follow():
+                break
+        planned = await ours.plan(second)
+        assert (planned.actions, ours.waves) == ((), Waves())
+        assert_established(ours, planned)
 
     on_a_gateway(story)
 

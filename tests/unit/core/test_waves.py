@@ -103,7 +103,7 @@ class World:
         self.waves = plan_waves(
             self.desired, actual, self.waves, self.probes(), renewing=self.renewing, now=Seconds(self.now)
         )
-        done = hold_back(planned, self.waves, actual)
+        done = hold_back(planned, self.waves, self.desired, actual)
         for action in done:
             match action.operation:
                 case EnsureObject(target):
