@@ -18,7 +18,7 @@ from ikeorch.core.kernel_state import NextHopGroup, PrefixRoute
 from ikeorch.core.plan import Advertise, EnsureObject, Initiate, LoadConnection, Operation, RemoveObject, Terminate
 from ikeorch.core.planner import Planned
 from ikeorch.core.spec import GatewaySpec
-from ikeorch.core.waves import Waves
+from ikeorch.core.waves import Waves, hold_back
 from tests.configurations import Tree, build, configurations, trees
 from tests.integration.plan_world import Gateway, gateway
 
@@ -207,7 +207,9 @@ def test_waves_end_where_the_plan_does(first: GatewaySpec, second: GatewaySpec) 
             if not pending and not ours.let_peers_follow():
                 break
         planned = await ours.plan(second)
-        assert (planned.actions, ours.waves) == ((), Waves())
+        # an address that the peer's IKE_SAs run on is given up once the peer has moved
+        assert hold_back(planned.actions, ours.waves, planned.desired, planned.actual) == ()
+        assert ours.waves == Waves()
         assert_established(ours, planned)
 
     on_a_gateway(story)
