@@ -15,6 +15,7 @@ from ikeorch.core.conditions import Code, Kind, Severity
 from ikeorch.core.ids import MAX_IF_ID, MAX_TUNNELS_PER_BUNDLE
 from ikeorch.core.plan import Impact, Symbol
 from ikeorch.core.revision import Outcome
+from ikeorch.core.risk_names import RiskName
 from ikeorch.core.spec import WhenUnreachable
 from ikeorch.core.status import TunnelState
 from ikeorch.daemon.api import Api
@@ -92,13 +93,18 @@ def test_a_plan_has_the_codes_words() -> None:
     assert action["impact"]["enum"] == [member.value for member in Impact]
 
 
+def test_the_risks_are_the_codes() -> None:
+    """In one list, which bodies and plans refer to."""
+    assert SCHEMAS["RiskName"]["enum"] == [risk.value for risk in RiskName]
+
+
 def test_limits_are_the_codes() -> None:
     """Of numbers that a caller sends, or meets."""
     paths = api_description()["paths"]
     counts = paths["/v1/peers/{peer}/tunnels"]["put"]["requestBody"]["content"]["application/json"]["schema"][
         "properties"
     ]
-    assert {each["maximum"] for each in counts.values()} == {MAX_TUNNELS_PER_BUNDLE}
+    assert {counts[key]["maximum"] for key in ("count", "at_least")} == {MAX_TUNNELS_PER_BUNDLE}
     apply = paths["/v1/apply"]["post"]["requestBody"]["content"]["application/json"]["schema"]["properties"]
     assert {apply[key]["maximum"] for key in ("confirm_within", "wait_for_peer")} == {LONGEST}
     assert SCHEMAS["Tunnel"]["properties"]["if_id"]["maximum"] == MAX_IF_ID
