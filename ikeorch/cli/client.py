@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import http.client
 import json
 import os
-import socket
 from pathlib import Path
 from typing import Any
 
+from ikeorch.cli.http import BadAnswerError, exchange
 from ikeorch.errors import DaemonUnreachableError, ExitCode, IkeorchError, NotPermittedError
 
 DEFAULT_SOCKET = "/run/ikeorch/api.sock"
@@ -27,17 +26,6 @@ class RefusedError(IkeorchError):
     def __init__(self, message: str, exit_code: int) -> None:
         super().__init__(message)
         self.exit_code = ExitCode(exit_code) if exit_code in set(ExitCode) else ExitCode.ERROR
-
-
-class _UnixConnection(http.client.HTTPConnection):
-    def __init__(self, path: str, patience: float) -> None:
-        super().__init__("localhost", timeout=patience)
-        self._path, self._patience = path, patience
-
-    def connect(self) -> None:
-        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self.sock.settimeout(self._patience)
-        self.sock.connect(self._path)
 
 
 class Client:
@@ -66,21 +54,17 @@ class Client:
             RefusedError: the daemon refused, with its text.
         """
         quick = method == "GET" and "wait=" not in target
-        connection = _UnixConnection(str(self._path), QUICK if quick else PATIENCE)
         hint = "start it: systemctl start ikeorchd, or name its socket with --socket"
         try:
-            content = None if body is None else json.dumps(body)
-            connection.request(method, target, content, {"Content-Type": "application/json"})
-            response = connection.getresponse()
-            raw = response.read(MAX_ANSWER)
+            content = b"" if body is None else json.dumps(body).encode()
+            patience = QUICK if quick else PATIENCE
+            raw = exchange(str(self._path), method, target, content, patience=patience, limit=MAX_ANSWER)
         except PermissionError:
             raise NotPermittedError("may not be used by this user", where=str(self._path), hint="try as root") from None
-        except (OSError, http.client.HTTPException) as error:
+        except (OSError, BadAnswerError) as error:
             reason = os.strerror(error.errno) if isinstance(error, OSError) and error.errno else str(error)
             what = f"ikeorchd does not answer ({reason})"
             raise DaemonUnreachableError(what, where=str(self._path), hint=hint) from None
-        finally:
-            connection.close()
         return _parse(raw, str(self._path))
 
 

@@ -9,6 +9,7 @@ import click
 
 from ikeorch.cli.client import Client
 from ikeorch.cli.options import ANY_PATH, DEFAULT_CONFIG, output_option, print_json, print_rows, socket_option
+from ikeorch.cli.why import echo_why
 from ikeorch.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
@@ -157,10 +158,18 @@ def show(
     which = "effective" if effective else "written"
     if output == "json":
         print_json(
-            {"format_version": 1, "effective": effective, "sources": view["sources"], "configuration": view[which]}
+            {
+                "format_version": 1,
+                "effective": effective,
+                "sources": view["sources"],
+                "configuration": view[which],
+                "why": view.get("why"),
+            }
         )
     else:
         click.echo(view[f"{which}_text"], nl=False)
+    if output == "table" and view.get("why", {}).get("because"):
+        echo_why(view["why"], err=True)
     return ExitCode.OK
 
 

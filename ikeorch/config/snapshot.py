@@ -6,8 +6,6 @@ so every value is checked, and what it holds can do no more than give a wrong pl
 
 from __future__ import annotations
 
-import json
-import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import cache
@@ -16,6 +14,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, ValidationError
 
+from ikeorch.config.outside import place_text, read_object
 from ikeorch.config.place import Sources, pack_sources, unpack_sources
 from ikeorch.core.actual import Actual
 from ikeorch.core.allocate import Kind
@@ -48,9 +47,6 @@ from ikeorch.errors import ConfigError, UsageError
 FORMAT_VERSION: Literal[1] = 1
 MAX_BYTES = 64 * 1024 * 1024
 """A gateway with 1,000 tunnels needs about 2 MB."""
-MAX_TEXT = 16 * 1024 * 1024
-"""Characters in one text: all files of a configuration together are the longest."""
-MAX_NUMBER = 2**63
 _HINT = "make one with `ikeorch plan --save-snapshot FILE`"
 
 
@@ -213,23 +209,14 @@ def parse_snapshot(raw: bytes) -> Snapshot:
     Raises:
         ValueError: what is wrong, and where in it.
     """
-    try:
-        data = json.loads(raw, parse_constant=_refuse_constant)
-    except RecursionError:
-        raise ValueError("it is nested too deeply") from None
-    except UnicodeDecodeError:
-        raise ValueError("it is no text") from None
-    if not isinstance(data, dict):
-        raise ValueError("it is no JSON object")  # noqa: TRY004 - one kind of error for callers
+    data = read_object(raw)
     if data.get("format_version") != FORMAT_VERSION:
         raise ValueError(f"format_version is {data.get('format_version')!r}, this version reads {FORMAT_VERSION}")
-    for where, value in _leaves(data):
-        _check_leaf(where, value)
     try:
         file = _File.model_validate_json(raw, strict=True)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
-        raise ValueError(f"{_path(first['loc'])}: {first['msg']}") from None
+        raise ValueError(f"{place_text(first['loc'])}: {first['msg']}") from None
     return _snapshot(file)
 
 
@@ -302,37 +289,3 @@ def _tunnels(value: object) -> Iterator[TunnelId]:
 @cache
 def _field_names(kind: type[Any]) -> tuple[str, ...]:
     return tuple(field.name for field in fields(kind))
-
-
-def _refuse_constant(text: str) -> object:
-    raise ValueError(f"{text} is no number")
-
-
-def _leaves(data: dict[str, Any]) -> Iterator[tuple[tuple[str | int, ...], object]]:
-    """Every value and every key, with its place; without recursion."""
-    waiting: list[tuple[tuple[str | int, ...], object]] = [((), data)]
-    while waiting:
-        where, value = waiting.pop()
-        if isinstance(value, dict):
-            for key, inner in value.items():
-                yield where, key
-                waiting.append(((*where, key), inner))
-        elif isinstance(value, list):
-            waiting.extend(((*where, at), inner) for at, inner in enumerate(value))
-        else:
-            yield where, value
-
-
-def _check_leaf(where: tuple[str | int, ...], value: object) -> None:
-    """Nothing may hold what moves a terminal's cursor, and no number what arithmetic chokes on."""
-    if isinstance(value, str) and (len(value) > MAX_TEXT or not value.replace("\n", "").isprintable()):
-        raise ValueError(f"{_path(where)}: a text that is too long, or holds characters that cannot be printed")
-    if isinstance(value, float) and not math.isfinite(value):
-        raise ValueError(f"{_path(where)}: a number without end")
-    if isinstance(value, int | float) and abs(value) >= MAX_NUMBER:
-        raise ValueError(f"{_path(where)}: a number that is too large")
-
-
-def _path(where: tuple[str | int, ...]) -> str:
-    text = ".".join(str(part) for part in where)[:120]
-    return text if text.isprintable() else ascii(text)

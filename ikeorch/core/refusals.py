@@ -9,12 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from typing import Generic, TypeVar
 
 from ikeorch.core.conditions import Code, Condition
 from ikeorch.core.desired import Desired, TunnelPlan
 from ikeorch.core.ids import TunnelId
 from ikeorch.core.kernel_state import IPAddress
 from ikeorch.core.refusal import Cause, Refusal
+from ikeorch.core.spec import GatewaySpec
 from ikeorch.core.status import TunnelState, TunnelStatus
 from ikeorch.core.units import Seconds
 
@@ -36,6 +38,7 @@ CODES = {
     Cause.BY_PEER: Code.REFUSED_BY_PEER,
 }
 Key = tuple[Cause, TunnelId | IPAddress]
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,14 +48,35 @@ class _Entry:
     Attributes:
         refusal: itself.
         at: monotonic seconds.
-        times: how many there have been in a row.
         forwarding: charon's ids of the IKE_SAs that forwarded before it.
     """
 
     refusal: Refusal
     at: Seconds
-    times: int
     forwarding: frozenset[int]
+
+
+class _Places(Generic[T]):
+    """Values by their tunnel and by its peer's address; with a thousand tunnels there may be as many refusals.
+
+    Args:
+        entries: each tunnel's plan and the value that stands for it.
+    """
+
+    def __init__(self, entries: Iterable[tuple[TunnelPlan, T]]) -> None:
+        self._by_tunnel: dict[TunnelId, T] = {}
+        self.by_address: dict[IPAddress | None, list[tuple[IPAddress, T]]] = {}
+        for plan, value in entries:
+            self._by_tunnel[plan.tunnel] = value
+            self.by_address.setdefault(plan.path.remote, []).append((plan.path.local, value))
+
+    def concerned(self, refusal: Refusal) -> list[T]:
+        """What the tunnel of a refusal stands for, or what all tunnels between its addresses do."""
+        if refusal.tunnel is not None:
+            value = self._by_tunnel.get(refusal.tunnel)
+            return [] if value is None else [value]
+        near = self.by_address.get(refusal.remote, ())
+        return [value for local, value in near if refusal.local in {None, local}]
 
 
 class Refusals:
@@ -81,18 +105,14 @@ class Refusals:
         if isinstance(place, TunnelId) or place in self._peers:
             key = (refusal.cause, place)
             before = self._entries.get(key)
-            self._entries[key] = self._entry(refusal, before, now)
+            self._entries[key] = _Entry(refusal=refusal, at=now, forwarding=self._forwarding)
             return before is None or _differs(before.refusal, refusal)
         known = self._strangers.pop(place, None)
-        self._strangers[place] = self._entry(refusal, known, now)
+        self._strangers[place] = _Entry(refusal=refusal, at=now, forwarding=self._forwarding)
         full = len(self._strangers) > STRANGERS
         if full:
             del self._strangers[next(iter(self._strangers))]
         return known is None and not full
-
-    def _entry(self, refusal: Refusal, before: _Entry | None, now: Seconds) -> _Entry:
-        times = before.times + 1 if before else 1
-        return _Entry(refusal=refusal, at=now, times=times, forwarding=self._forwarding)
 
     def settle(self, tunnels: Iterable[TunnelStatus], now: Seconds) -> None:
         """Forget what is over: a tunnel that it concerns was established since, or it is too long ago.
@@ -102,14 +122,25 @@ class Refusals:
             now: monotonic seconds.
         """
         tunnels = tuple(tunnels)
-        self._peers = frozenset(each.plan.path.remote for each in tunnels)
+        places = _Places((status.plan, status) for status in tunnels)
+        self._peers = frozenset(status.plan.path.remote for status in tunnels)
         self._too_young = False
-        for key in [key for key, entry in self._entries.items() if self._is_over(entry, tunnels, now)]:
+        for key in [key for key, entry in self._entries.items() if self._is_over(entry, places, now)]:
             del self._entries[key]
         for address, entry in list(self._strangers.items()):
             if address in self._peers or now - entry.at >= HOLD:
                 del self._strangers[address]
         self._forwarding = frozenset(each.ike.unique_id for each in tunnels if each.ike and each.child)
+
+    def forget(self, before: GatewaySpec, after: GatewaySpec) -> None:
+        """Forget what was said of peers that are configured otherwise now: it was about what is no longer asked for."""
+        unchanged = _same_gateway(before, after)
+        same = {peer.name for peer in after.peers if unchanged and before.peer(peer.name) == peer}
+        for key in list(self._entries):
+            _, place = key
+            names = {place.peer} if isinstance(place, TunnelId) else _peers_at(place, before)
+            if not names & same:
+                del self._entries[key]
 
     def next_change(self, now: Seconds) -> Seconds | None:
         """When something may be over by time alone, monotonic; None when nothing is remembered."""
@@ -118,13 +149,11 @@ class Refusals:
             times.append(now + SETTLED_AGE)
         return Seconds(min(times)) if times else None
 
-    def _is_over(self, entry: _Entry, tunnels: tuple[TunnelStatus, ...], now: Seconds) -> bool:
+    def _is_over(self, entry: _Entry, places: _Places[TunnelStatus], now: Seconds) -> bool:
         if now - entry.at >= HOLD:
             return True
-        for status in tunnels:
+        for status in places.concerned(entry.refusal):
             if status.ike is None or status.child is None or status.ike.unique_id in entry.forwarding:
-                continue
-            if not _concerns(entry.refusal, status.plan):
                 continue
             if status.ike.age >= SETTLED_AGE or (status.state is TunnelState.CARRYING and not entry.refusal.late):
                 return True
@@ -135,8 +164,9 @@ class Refusals:
         """One condition for each, and one for all strangers together."""
         found = []
         strangers = list(self._strangers.values())
+        places = _Places((plan, plan) for plan in desired.tunnels.values()) if self._entries else _Places(())
         for entry in self._entries.values():
-            condition = _condition(entry.refusal, desired)
+            condition = _condition(entry.refusal, places, desired)
             if condition is not None:
                 found.append(condition)
         if strangers:
@@ -149,18 +179,12 @@ def _differs(before: Refusal, after: Refusal) -> bool:
     return replace(before, ike_id=after.ike_id) != after
 
 
-def _concerns(refusal: Refusal, plan: TunnelPlan) -> bool:
-    if refusal.tunnel is not None:
-        return refusal.tunnel == plan.tunnel
-    return plan.path.remote == refusal.remote and refusal.local in {None, plan.path.local}
-
-
-def _condition(refusal: Refusal, desired: Desired) -> Condition | None:
+def _condition(refusal: Refusal, places: _Places[TunnelPlan], desired: Desired) -> Condition | None:
     """What a user is told; None when the configuration has changed so that it says nothing any more."""
-    plans = [plan for plan in desired.tunnels.values() if _concerns(refusal, plan)]
+    plans = places.concerned(refusal)
     if refusal.cause is Cause.NOT_CONFIGURED and plans:
         return None
-    near = plans or [plan for plan in desired.tunnels.values() if plan.path.remote == refusal.remote]
+    near = plans or [plan for _, plan in places.by_address.get(refusal.remote, ())]
     if not near:
         return None
     subject = str(near[0].tunnel) if len(plans) == 1 else near[0].tunnel.peer
@@ -228,3 +252,13 @@ def _strangers_condition(entries: list[_Entry]) -> Condition:
     more = f" and {len(entries) - 3} more addresses" if len(entries) > 3 else ""
     message = f"{', '.join(shown)}{more} began an IKE_SA, and no tunnel is configured between these addresses"
     return Condition(code=Code.REFUSED_UNKNOWN, subject="", message=message)
+
+
+def _same_gateway(before: GatewaySpec, after: GatewaySpec) -> bool:
+    """Whether only peers differ, as far as a peer can see."""
+    return replace(before, peers=()) == replace(after, peers=())
+
+
+def _peers_at(address: IPAddress, spec: GatewaySpec) -> set[str]:
+    """Names of the peers with an uplink of this address."""
+    return {peer.name for peer in spec.peers for uplink in peer.uplinks if address in uplink.addresses}

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from ikeorch.core.conditions import Code, Condition
+from ikeorch.core.conditions import Code, Condition, Kind
 from ikeorch.core.status import TunnelState, TunnelStatus
 
 _OF_THE_FABRIC = frozenset({Code.EXABGP_UNREACHABLE, Code.FABRIC_SESSION_DOWN, Code.FABRIC_REFUSED})
@@ -74,6 +74,16 @@ def why_peer(
     carrying = sum(status.state is TunnelState.CARRYING for status in tunnels)
     summary = f"{carrying} of {len(tunnels)} tunnels to {peer} carry packets" if tunnels else f"{peer} has no tunnels"
     return Why(summary, _chain(tunnels, conditions, site=site, actions=actions, peer=peer))
+
+
+def why_configuration(conditions: Iterable[Condition]) -> Why:
+    """Why this configuration is in force, and not what an operator may have expected.
+
+    Args:
+        conditions: all that hold.
+    """
+    found = tuple(Reason("configuration", condition) for condition in conditions if condition.kind is Kind.CONFIG)
+    return Why("this configuration is in force", found)
 
 
 def _chain(

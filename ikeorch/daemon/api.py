@@ -18,7 +18,6 @@ from ikeorch.config.block import render_peer_block
 from ikeorch.config.edit import raise_tunnel_count, remove_peer, set_tunnel_count
 from ikeorch.config.loader import LoadedConfig
 from ikeorch.config.place import Sources, append_peer, edit_peer
-from ikeorch.config.show import configuration_view
 from ikeorch.core.ids import MAX_TUNNELS_PER_BUNDLE
 from ikeorch.core.revision import Terms
 from ikeorch.core.units import Seconds
@@ -39,9 +38,10 @@ from ikeorch.daemon.request import (
     whole,
 )
 from ikeorch.daemon.risk import accepted_risks, gate
-from ikeorch.daemon.show import show_routes
+from ikeorch.daemon.show import configuration_answer, show_routes
+from ikeorch.daemon.status_text import StatusText
 from ikeorch.daemon.terms import read_terms
-from ikeorch.daemon.views import FORMAT_VERSION, Json, history_view, revision_view, status_view
+from ikeorch.daemon.views import FORMAT_VERSION, Json, history_view, revision_view
 from ikeorch.errors import ConfigError, IkeorchError, UsageError
 
 MAX_BODY = 1024 * 1024
@@ -65,6 +65,7 @@ class Api:
         self._reconciler = reconciler
         self._config = config
         self._history = history
+        self._status_text = StatusText()
         self._runner: web.AppRunner | None = None
 
     def application(self) -> web.Application:
@@ -110,7 +111,8 @@ class Api:
         wait = number_of(request, "wait", default=MAX_WAIT, most=MAX_WAIT)
         await self._reconciler.wait_for_pass(int(after), Seconds(wait))
         result = self._reconciler.require_pass()
-        return web.json_response({**status_view(result), "on_trial": self._history.on_trial()})
+        text = self._status_text.of(result, on_trial=self._history.on_trial())
+        return web.json_response(text=text)
 
     async def _plan(self, request: web.Request) -> web.Response:
         """What `apply` would do: the file as it is now, against the world as it is now.
@@ -128,7 +130,7 @@ class Api:
         loaded = self._config.in_force
         if loaded is None:
             raise IkeorchError("the daemon has put no configuration in force yet", hint="try again in a moment")
-        return web.json_response({"format_version": FORMAT_VERSION, **configuration_view(loaded)})
+        return web.json_response(configuration_answer(loaded, self._reconciler.last))
 
     async def _reload(self, request: web.Request) -> web.Response:
         """Body: ``accept_risks``, names of risks."""

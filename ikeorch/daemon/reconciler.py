@@ -145,6 +145,7 @@ class Reconciler:
     def set_spec(self, spec: GatewaySpec, reason: str) -> None:
         """Put a configuration in force; if it is another one, the next pass brings the world to it."""
         same = spec == self._spec and Code.CONFIG_INVALID not in self._outside
+        self._refusals.forget(self._spec, spec)
         self._spec = spec
         self._outside.pop(Code.CONFIG_INVALID, None)
         if not same:

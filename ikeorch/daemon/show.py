@@ -1,12 +1,14 @@
-"""What the API shows of one tunnel and of one peer, each with the reasons for its state."""
+"""What the API shows of one tunnel, one peer and the configuration, each with the reasons for its state."""
 
 from __future__ import annotations
 
 from aiohttp import web
 
+from ikeorch.config.loader import LoadedConfig
+from ikeorch.config.show import configuration_view
 from ikeorch.core.ids import TunnelId
 from ikeorch.core.plan import describe_operation
-from ikeorch.core.why import Why, why_peer, why_tunnel
+from ikeorch.core.why import Why, why_configuration, why_peer, why_tunnel
 from ikeorch.daemon.pass_result import PassResult
 from ikeorch.daemon.reconciler import Reconciler
 from ikeorch.daemon.views import FORMAT_VERSION, Json, condition_view, peer_view, tunnel_view
@@ -71,6 +73,17 @@ def peer_answer(result: PassResult, name: str) -> Json:
         "conditions": [condition_view(each) for each in result.conditions if each.subject == name],
         "why": why_view(why),
     }
+
+
+def configuration_answer(loaded: LoadedConfig, result: PassResult | None) -> Json:
+    """The configuration in force, as written and with all defaults, and what is to be said of it.
+
+    Args:
+        loaded: the configuration.
+        result: the last pass, None before the first.
+    """
+    why = why_configuration(result.conditions if result else ())
+    return {"format_version": FORMAT_VERSION, **configuration_view(loaded), "why": why_view(why)}
 
 
 def why_view(why: Why) -> Json:

@@ -1,6 +1,7 @@
 """``cli``: how long commands take, natively: ``--help``, and ``tunnel list`` at 1,000 tunnels against swanctl's list.
 
-Both lists come from one gateway, the fake charon over VICI's real wire (`lab.bench.cli_gateway`).
+Both lists come from one gateway, the fake charon over VICI's real wire (`lab.bench.cli_gateway`). ``swanctl_frozen``
+reads one whose answer was composed before, which no real charon's is: a bound from below.
 """
 
 from __future__ import annotations
@@ -56,6 +57,7 @@ def main() -> None:
         commands = {
             "list": (IKEORCH, "tunnel", "list", "--socket", f"{name}/api.sock"),
             "swanctl": ("swanctl", "--list-sas", "--uri", f"unix://{name}/charon.vici"),
+            "swanctl_frozen": ("swanctl", "--list-sas", "--uri", f"unix://{name}/frozen.vici"),
             "help": (IKEORCH, "--help"),
             "python": (sys.executable, "-c", "pass"),
             # the control: what help would cost if it imported the daemon
@@ -78,9 +80,10 @@ def main() -> None:
         samples=series,
         ratios={
             "list_vs_swanctl": paired_ratio(series["list"], series["swanctl"]),
+            "list_vs_swanctl_frozen": paired_ratio(series["list"], series["swanctl_frozen"]),
             "help_ms": statistics.median(series["help"]),
             "help_vs_python": paired_ratio(series["help"], series["python"]),
         },
         control=f"importing the daemon's libraries is seen: {heavy:.0f} ms",
-        environment={"swanctl": program_version("swanctl", "--version"), "load": os.getloadavg()[0]},
+        environment={"swanctl": program_version("swanctl", "--help"), "load": os.getloadavg()[0]},
     ).publish()

@@ -1,7 +1,7 @@
 """A gateway with 1,000 tunnels for ``cli``: ikeorchd's loop and API on the fake charon and kernel of the test suite.
 
-``python -m lab.bench.cli_gateway FOLDER`` serves FOLDER/api.sock and FOLDER/charon.vici, says ``ready``, and ends when
-its stdin does. The fake charon composes each answer once: it is to cost the baseline no more than charon would.
+``python -m lab.bench.cli_gateway FOLDER`` serves FOLDER/api.sock, FOLDER/charon.vici and FOLDER/frozen.vici, says
+``ready``, and ends when its stdin does. The frozen charon composed its answer before: it costs swanctl nothing to wait.
 """
 
 from __future__ import annotations
@@ -95,9 +95,11 @@ async def serve(folder: Path) -> None:
                     break
             else:
                 raise SystemExit(f"the tunnels did not come up: {len(charon.sas)} of {PEERS * TUNNELS}")
-            charon.freeze()
-            print("ready", flush=True)
-            await asyncio.get_running_loop().run_in_executor(None, sys.stdin.read)
+            async with FakeCharon(folder / "frozen.vici") as frozen:
+                frozen.sas = charon.sas
+                frozen.freeze()
+                print("ready", flush=True)
+                await asyncio.get_running_loop().run_in_executor(None, sys.stdin.read)
             await api.stop()
         await adapter.close()
 

@@ -50,6 +50,10 @@ class Stream:
     receiver: NodeProcess
     sender: NodeProcess
 
+    def stop(self) -> None:
+        """Send no more; what was sent until now counts."""
+        self.sender.send_signal(15)
+
     def result(self, timeout: float = 180.0) -> Any:  # noqa: ANN401 - the receiver's JSON
         """Wait for the end; the receiver's counts."""
         self.sender.wait(timeout)

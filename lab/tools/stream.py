@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import signal
 import socket
 import struct
 import sys
@@ -29,7 +30,7 @@ BUFFER = 8 * 1024 * 1024
 def send(
     address: str, port: int, *, rate: float, count: int, flows: int, size: int, source_port: int = 0
 ) -> dict[str, object]:
-    """Send `count` packets at `rate` a second, over `flows` sockets in turn.
+    """Send `count` packets at `rate` a second, over `flows` sockets in turn; fewer when SIGTERM comes before.
 
     With a source port the sockets have it and those that follow it, and are not connected: a connected socket gives its
     packets a random hash, which a gateway in the same kernel would use instead of addresses and ports
@@ -50,7 +51,17 @@ def send(
     began = time.monotonic()
     refused = 0
     latest = 0.0
+    ended = False
+
+    def end(_number: int, _frame: object) -> None:
+        nonlocal ended
+        ended = True
+
+    signal.signal(signal.SIGTERM, end)
     for number in range(count):
+        if ended:
+            count = number
+            break
         pause = began + number / rate - time.monotonic()
         if pause > 0:
             time.sleep(pause)

@@ -62,6 +62,26 @@ async def test_a_tunnel_that_carries_has_nothing_to_explain(world: World, capsys
     assert json.loads(text)["why"] == {"summary": "4 of 4 tunnels to gw-b carry packets", "because": []}
 
 
+async def test_a_configuration_says_why_it_is_not_the_file(world: World, capsys: pytest.CaptureFixture[str]) -> None:
+    """The document alone on stdout, so that it can be written to a file; the reasons on stderr."""
+    await up(world)
+    socket = str(world.config.parent / "api.sock")
+    capsys.readouterr()
+    assert await asyncio.to_thread(run, ["config", "show", "--socket", socket]) == 0
+    quiet = capsys.readouterr()
+    assert quiet.out == world.config.read_text()
+    assert "why" not in quiet.err
+    world.reconciler.refuse_config("ikeorch.yaml:3: no")
+    await world.passes()
+    capsys.readouterr()
+    assert await asyncio.to_thread(run, ["config", "show", "--socket", socket]) == 0
+    written = capsys.readouterr()
+    assert written.out.endswith(quiet.out)
+    assert "error: configuration: config-invalid: ikeorch.yaml:3: no" in written.err
+    _, text = await cli(world, capsys, "config", "show", "--output", "json")
+    assert [reason["code"] for reason in json.loads(text)["why"]["because"]] == ["config-invalid"]
+
+
 @pytest.mark.parametrize(
     "arguments",
     [

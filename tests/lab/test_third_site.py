@@ -18,9 +18,11 @@ from lab.scenarios.third_site import REMOTE_PREFIXES, THIRD, join, leave
 from lab.scenarios.traffic import streams
 from lab.waiting import wait_until
 
-pytestmark = [pytest.mark.lab, pytest.mark.timeout(150)]
+pytestmark = [pytest.mark.lab, pytest.mark.timeout(200)]
 
 RATE = 200
+LONGEST = 100
+"""Seconds for which the streams would run; the change is over before."""
 ALL = (*GATEWAYS, THIRD)
 HOSTS = {"host-a1": ("10.1.1.10", "fd00:a:0:1::10"), "host-b1": ("10.2.1.10", "fd00:b:0:1::10")}
 COMMENTS = "# Who may change this: the network group.\n", "\n# The end: peers that others add follow.\n"
@@ -54,16 +56,24 @@ def bundle(lab: Lab) -> list[Child]:
     return [child for child in children(lab.node("gw-a")) if "gw-b" in child.tunnel]
 
 
+def remaining(lab: Lab) -> list[int]:
+    """XFRM interfaces of each gateway; they go after the SAs."""
+    return [len(xfrm_interfaces(lab.node(name))) for name in ALL]
+
+
 @contextlib.contextmanager
-def nothing_lost(lab: Lab, seconds: int) -> Iterator[None]:
-    """Two streams between A and B around the body, of which nothing may be lost; they outlast it."""
+def nothing_lost(lab: Lab) -> Iterator[None]:
+    """Two streams between A and B around the body, of which nothing may be lost."""
     before = bundle(lab)
-    with streams(lab, (FORWARD, BACKWARD), rate=RATE, count=RATE * seconds) as started:
+    with streams(lab, (FORWARD, BACKWARD), rate=RATE, count=RATE * LONGEST) as started:
         began = time.monotonic()
         yield
-        assert time.monotonic() - began < seconds, "the streams ended before the change did"
+        took = time.monotonic() - began
+        for stream in started:
+            stream.stop()
         results = [stream.result() for stream in started]
-    assert [(result["total"], result["lost"]) for result in results] == [(RATE * seconds, 0)] * 2
+    assert [result["lost"] for result in results] == [0, 0]
+    assert all(0.5 * RATE * took < result["total"] < RATE * LONGEST for result in results), (results, took)
     assert bundle(lab) == before
 
 
@@ -73,13 +83,13 @@ def told(lab: Lab) -> dict[str, list[float | None]]:
 
 
 def test_a_third_site_joins_while_the_two_carry_traffic(lab: Lab, before: dict[str, str]) -> None:
-    """0 of 12,000 packets lost between A and B; then every pair carries, and each leaf knows both others' capacity."""
-    with nothing_lost(lab, 30):
+    """Nothing is lost between A and B; then every pair carries, and each leaf knows both others' capacity."""
+    with nothing_lost(lab):
         join(lab)
     for name in ALL:
         view = status(lab.node(name))
         assert [each["state"] for each in view["tunnels"]] == ["carrying"] * 2 * TUNNELS
-        assert view["conditions"] == []
+        wait_until(lambda: conditions(lab.node(name)) == {}, f"nothing is wrong on {name}", 20)  # noqa: B023
         links = xfrm_interfaces(lab.node(name))
         assert sorted(child.if_id for child in children(lab.node(name))) == sorted(
             link.if_id for link in links.values()
@@ -102,15 +112,14 @@ def test_a_third_site_joins_while_the_two_carry_traffic(lab: Lab, before: dict[s
 
 def test_and_leaves_again(lab: Lab, before: dict[str, str]) -> None:
     """0 lost between A and B again; nothing of C remains, and the files are as before, letter by letter."""
-    with nothing_lost(lab, 20):
+    with nothing_lost(lab):
         leave(lab)
+        wait_until(lambda: remaining(lab) == [TUNNELS, TUNNELS, 0], "nothing of the bundles to C remains", 40)
     for name in ALL:
         node = lab.node(name)
-        expected = 0 if name == THIRD else TUNNELS
-        wait_until(lambda: len(children(node)) == expected, f"{name} has {expected} CHILD_SAs", 10)  # noqa: B023
-        assert len(xfrm_interfaces(node)) == expected
+        assert len(children(node)) == (0 if name == THIRD else TUNNELS)
         assert "nothing to change" in ikeorch(node, "plan").stdout
-        assert conditions(node) == {}
+        wait_until(lambda: conditions(node) == {}, f"nothing is wrong on {name}", 20)  # noqa: B023
         assert config(node) == before[name]
     for leaf, known in REMOTE_PREFIXES.items():
         prefixes = known if leaf == "leaf-c" else known[2:]

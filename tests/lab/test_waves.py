@@ -31,12 +31,20 @@ def nothing_lost(lab: Lab, seconds: int) -> Iterator[None]:
     assert [(result["total"], result["lost"]) for result in results] == [(count, 0)] * 2
 
 
-def settled(lab: Lab, count: int = 4) -> None:
-    """All tunnels carry, nothing is wrong, and the plan is empty."""
-    wait_carrying(lab, count)
+def settled(lab: Lab) -> None:
+    """All tunnels carry, nothing is wrong, and the plan is empty; the peer may still tell whom it refused."""
+    wait_carrying(lab)
     for name in GATEWAYS:
         node = lab.node(name)
-        wait_until(lambda: set(conditions(node)) <= {"change-undone"}, f"nothing is wrong on {name}", 20)  # noqa: B023
+
+        def wrong() -> set[str]:
+            return {
+                code
+                for code in conditions(node)  # noqa: B023
+                if not code.startswith("refused-" if name == "gw-b" else "change-undone")  # noqa: B023
+            }
+
+        wait_until(lambda: not wrong(), f"nothing is wrong on {name}", 20)
         assert "nothing to change" in ikeorch(node, "plan").stdout
 
 
@@ -137,14 +145,19 @@ def test_a_prefix_is_added_and_taken_away_under_traffic(sites: Lab) -> None:
 
 
 @pytest.mark.parametrize(
-    ("old", "new"),
+    ("old", "new", "refusal", "answer"),
     [
-        ("peers:\n", "suites: {default: aes128gcm16-prfsha256-ecp256}\npeers:\n"),
-        ("identity: gw-b.dc.example", "identity: gw-x.dc.example"),
+        (
+            "peers:\n",
+            "suites: {default: aes128gcm16-prfsha256-ecp256}\npeers:\n",
+            "refused-proposal",
+            "NO_PROPOSAL_CHOSEN",
+        ),
+        ("identity: gw-b.dc.example", "identity: gw-x.dc.example", "refused-identity", "AUTHENTICATION_FAILED"),
     ],
     ids=["suite", "identity"],
 )
-def test_what_the_peer_refuses_for_good_is_undone(sites: Lab, old: str, new: str) -> None:
+def test_what_the_peer_refuses_for_good_is_undone(sites: Lab, old: str, new: str, refusal: str, answer: str) -> None:
     """The old IKE_SAs carry all the time; then file and gateway are as before, and the cause is named."""
     a = sites.node("gw-a")
     file = a.path("/etc/ikeorch/ikeorch.yaml")
@@ -154,6 +167,8 @@ def test_what_the_peer_refuses_for_good_is_undone(sites: Lab, old: str, new: str
         applied = ikeorch(a, "apply", "--wait-for-peer", "8s", check=False)
     assert applied.returncode == 1
     assert "undone: gw-b/0: " in applied.stderr
+    assert answer in applied.stderr
     assert file.read_bytes() == before
     assert spis(a) == running
+    assert refusal in conditions(sites.node("gw-b"))
     settled(sites)

@@ -264,5 +264,7 @@ def test_the_bytes_of_lines_that_say_nothing_are_known_before_decoding() -> None
         "IKE CHILD_SA ikeorch.gw-a.0{1} established with SPIs c5d7eaae_i cc5a651b_o and TS 0.0.0.0/0 === 0.0.0.0/0",
     )
     assert [line for line in quiet if may_tell(bytes(Message.serialize(event(line))))] == []
-    telling = (BEGIN, MATCHING, UNTRUSTED, "CFG no matching peer config found", "IKE received proposals unacceptable")
+    given_up = "ENC generating IKE_AUTH response 1 [ N(AUTH_FAILED) ]"
+    told = "CFG no matching peer config found"
+    telling = (BEGIN, MATCHING, UNTRUSTED, told, "IKE received proposals unacceptable", given_up)
     assert all(may_tell(bytes(Message.serialize(event(line)))) for line in telling)

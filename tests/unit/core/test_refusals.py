@@ -13,9 +13,10 @@ from ikeorch.core.desired import Desired
 from ikeorch.core.ids import TunnelId
 from ikeorch.core.refusal import Cause, Refusal
 from ikeorch.core.refusals import HOLD, SETTLED_AGE, STRANGERS, Refusals
+from ikeorch.core.spec import GatewaySpec
 from ikeorch.core.status import TunnelState, TunnelStatus
 from ikeorch.core.units import Seconds
-from tests.examples import desired_a
+from tests.examples import desired_a, gateway_a
 
 LOCAL, REMOTE = ip_address("192.0.2.1"), ip_address("198.51.100.1")
 T0 = TunnelId("gw-b", 0)
@@ -250,3 +251,25 @@ def test_a_peer_that_has_been_configured_since_is_no_stranger(desired: Desired) 
 def test_a_refusal_that_names_nobody_is_passed_over(desired: Desired) -> None:
     """Neither a tunnel nor an address."""
     assert told(desired, refusal(remote=None)) == []
+
+
+def test_what_was_said_of_an_older_configuration_is_forgotten(desired: Desired) -> None:
+    """A peer, or the gateway itself, is configured otherwise now; other peers' refusals stay."""
+    spec = gateway_a()
+    (peer,) = spec.peers
+    other = replace(peer, name="gw-c", uplinks=(replace(peer.uplinks[0], addresses=(ip_address("203.0.113.77"),)),))
+    spec = replace(spec, peers=(peer, other))
+    changed = replace(spec, peers=(replace(peer, identity="gw-x.dc.example"), other))
+
+    def left(after: GatewaySpec, refused: Refusal) -> int:
+        book = Refusals()
+        book.settle(statuses(desired), Seconds(0))
+        book.add(refused, Seconds(1))
+        book.forget(spec, after)
+        return len(book._entries)
+
+    for place in (refusal(tunnel=T0), refusal()):
+        assert left(spec, place) == 1
+        assert left(changed, place) == 0
+        assert left(replace(spec, identity="gw-y.dc.example"), place) == 0
+    assert left(changed, refusal(tunnel=TunnelId("gw-c", 0))) == 1
