@@ -129,11 +129,15 @@ def _wait(client: Client, answer: Json, timeout: float) -> None:
 
 
 def _describe_wait(view: Json) -> str:
+    """What is waited for, and why it takes so long where something is known."""
     if view["renewing"]:
-        return f"{len(view['renewing'])} tunnels still have their old IKE_SA"
-    if view["changing"]:
-        return f"{len(view['changing'])} tunnels are being changed, or wait for their turn"
-    return "the daemon is at work"
+        line = f"{len(view['renewing'])} tunnels still have their old IKE_SA"
+    elif view["changing"]:
+        line = f"{len(view['changing'])} tunnels are being changed, or wait for their turn"
+    else:
+        return "the daemon is at work"
+    why = sorted({each["message"] for each in view["conditions"] if each["subject"] in view["changing"]})
+    return f"{line}: {why[0]}" if why else line
 
 
 def _require_kept(client: Client, number: int | None) -> None:

@@ -178,7 +178,8 @@ def find_conditions(
         found.extend(_reflector_conditions(peer, members))
         found.extend(_name_conditions(peer, members))
     for tunnel, failures in renewals.refused().items():
-        message = f"its IKE_SA carries on with the old configuration; the new one came to nothing {failures} times"
+        times = "once" if failures == 1 else f"{failures} times"
+        message = f"its IKE_SA carries on with the old configuration; the new one came to nothing {times}"
         found.append(Condition(code=Code.RENEWAL_PENDING, subject=str(tunnel), message=message))
     for tunnel, problem in waves.unproven().items():
         message = f"it was changed and is not proven: {problem}; it stays out of its group, no other tunnel is touched"

@@ -17,6 +17,8 @@ from ikeorch.core.status import TunnelState
 from ikeorch.core.units import Seconds
 from ikeorch.daemon.pass_result import PassResult
 
+Reason = tuple[str, str]
+"""Whom it concerns, and what is wrong."""
 SHOWN = 4
 """Reasons that are told of a change; more of them say the same."""
 _OF_OTHERS = frozenset({Step.ABANDON, Step.INITIATE})
@@ -51,7 +53,7 @@ def judge_trial(result: PassResult | None, spec: GatewaySpec, *, patient: bool, 
     """
     if result is None or result.spec != spec:
         return Ruling(Judgement.OPEN)
-    unproven = [f"{tunnel}: {problem}" for tunnel, problem in sorted(result.waves.unproven().items())]
+    unproven = [(str(tunnel), problem) for tunnel, problem in sorted(result.waves.unproven().items())]
     if unproven and not patient:
         return Ruling(Judgement.REFUTED, _join(unproven))
     if left <= 0:
@@ -64,9 +66,9 @@ def judge_trial(result: PassResult | None, spec: GatewaySpec, *, patient: bool, 
     return Ruling(Judgement.PROVEN)
 
 
-def _refusals(result: PassResult) -> list[str]:
+def _refusals(result: PassResult) -> list[Reason]:
     """Why the change is not done; a tunnel that does not carry anyway, as in a provider's outage, is no reason."""
-    reasons = []
+    reasons: list[Reason] = []
     carrying = {status.plan.tunnel for status in result.tunnels if status.state is TunnelState.CARRYING}
     for tunnel in sorted((result.changing & carrying) | result.refused.keys()):
         told = [
@@ -77,11 +79,16 @@ def _refusals(result: PassResult) -> list[str]:
         usual = (
             "the peer did not take the changed connection" if tunnel in result.renewing else "it was not changed yet"
         )
-        reasons.append(f"{tunnel}: {'; '.join(told) or usual}")
-    reasons += [f"{describe_operation(each.action.operation)}: {each.error}" for each in result.failures]
+        reasons.append((str(tunnel), "; ".join(told) or usual))
+    reasons += [(describe_operation(each.action.operation), str(each.error)) for each in result.failures]
     return reasons
 
 
-def _join(reasons: list[str]) -> str:
-    more = f"; and {len(reasons) - SHOWN} more" if len(reasons) > SHOWN else ""
-    return "; ".join(reasons[:SHOWN]) + more
+def _join(reasons: list[Reason]) -> str:
+    """One sentence for each reason, with all whom it concerns."""
+    subjects: dict[str, list[str]] = {}
+    for subject, reason in reasons:
+        subjects.setdefault(reason, []).append(subject)
+    told = [f"{', '.join(whom)}: {reason}" for reason, whom in subjects.items()]
+    more = f"; and {len(told) - SHOWN} more" if len(told) > SHOWN else ""
+    return "; ".join(told[:SHOWN]) + more

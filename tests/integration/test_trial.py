@@ -94,7 +94,7 @@ async def test_a_size_that_does_not_come_through_is_undone_after_its_first_wave(
         await until(back)
         await until(lambda: members(world) == [4, 4])
     assert seen == {tuple(before), (8000, 8000, *before[2:])}
-    assert "gw-b/0: packets of 8000 bytes do not come through, smaller ones do" in undone(world)
+    assert "gw-b/0, gw-b/1: packets of 8000 bytes do not come through, smaller ones do" in undone(world)
     assert world.config.read_text() == text
     assert [entry[2] for entry in await outcomes(world)] == ["replaced", "rolled back", "in force"]
     kept = await ask(world, "GET", "/v1/history/2")
@@ -111,7 +111,7 @@ async def test_what_the_peer_does_not_take_is_undone_when_the_time_is_over(world
         await until(lambda: bool(world.reconciler.last and world.reconciler.last.refused))
         assert undone(world) == ""
         await until(lambda: bool(undone(world)))
-    assert "gw-b/0: the peer did not take the changed connection" in undone(world)
+    assert "gw-b/0, gw-b/1, gw-b/2, gw-b/3: the peer did not take the changed connection" in undone(world)
     assert float(world.reconciler.spec.peers[0].tunnels.rekey_time) == 4 * 3600
     assert members(world) == [4, 4]
 

@@ -93,7 +93,7 @@ def test_a_change_that_cuts_tunnels_goes_by_itself(sites: Lab) -> None:
     with streams(sites, (FORWARD, BACKWARD), rate=400, count=12000) as started:
         applied = ikeorch(a, "apply", "--confirm-within", "10m", check=False)
         assert applied.returncode == 1
-        assert "undone: gw-b/0: no probe of" in applied.stderr
+        assert "undone: gw-b/0, gw-b/1: no probe of" in applied.stderr
         results = [stream.result() for stream in started]
     assert [(result["total"], result["lost"]) for result in results] == [(12000, 0)] * 2
     assert file.read_bytes() == before

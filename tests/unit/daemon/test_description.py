@@ -15,7 +15,6 @@ from ikeorch.core.conditions import Code, Kind, Severity
 from ikeorch.core.ids import MAX_IF_ID, MAX_TUNNELS_PER_BUNDLE
 from ikeorch.core.plan import Impact, Symbol
 from ikeorch.core.revision import Outcome
-from ikeorch.core.risk_names import RiskName
 from ikeorch.core.spec import WhenUnreachable
 from ikeorch.core.status import TunnelState
 from ikeorch.daemon.api import Api
@@ -83,7 +82,7 @@ def test_enumerations_have_the_codes_words(schema: str, keys: tuple[str, ...], e
     described = SCHEMAS[schema]
     for key in keys:
         described = described["properties"][key]
-    assert described["enum"] == [member.value for member in enumeration]
+    assert sorted(described["enum"]) == sorted(member.value for member in enumeration)
 
 
 def test_a_plan_has_the_codes_words() -> None:
@@ -91,11 +90,6 @@ def test_a_plan_has_the_codes_words() -> None:
     action = SCHEMAS["Plan"]["properties"]["actions"]["items"]["properties"]
     assert action["symbol"]["enum"] == [member.value for member in Symbol]
     assert action["impact"]["enum"] == [member.value for member in Impact]
-
-
-def test_the_risks_are_the_codes() -> None:
-    """In one list, which bodies and plans refer to."""
-    assert SCHEMAS["RiskName"]["enum"] == [risk.value for risk in RiskName]
 
 
 def test_limits_are_the_codes() -> None:
