@@ -9,20 +9,18 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field, replace
-from typing import TypeVar
+from collections.abc import Sequence
+from dataclasses import replace
 
 from ikeorch.core.actual import Actual
 from ikeorch.core.adopt import adopt
 from ikeorch.core.agreed import Agreed, find_unmoved
 from ikeorch.core.allocate import Allocations
 from ikeorch.core.conditions import Code, Condition, carry_over, next_clearing
-from ikeorch.core.desired import Desired, compute_desired, needed_sysctls
+from ikeorch.core.desired import Desired, compute_desired
 from ikeorch.core.establish import Memory, next_wake
 from ikeorch.core.health import Verdict
 from ikeorch.core.ids import TunnelId
-from ikeorch.core.kernel_state import reverse_path_setting
 from ikeorch.core.plan import Action, describe_operation
 from ikeorch.core.planner import World, plan_actions
 from ikeorch.core.refusal import Refusal
@@ -38,11 +36,13 @@ from ikeorch.core.status import (
 )
 from ikeorch.core.units import Seconds
 from ikeorch.core.waves import Waves, hold_back, next_turn, plan_waves
-from ikeorch.daemon.credentials import LoadedCredentials, load_credentials
+from ikeorch.daemon.credentials import LoadedCredentials
 from ikeorch.daemon.execute import Executor, Failure
 from ikeorch.daemon.failover import Failover
 from ikeorch.daemon.journal import log_actions, log_conditions, log_pass
+from ikeorch.daemon.look import Look
 from ikeorch.daemon.numbers import Numbers
+from ikeorch.daemon.pace import Pace
 from ikeorch.daemon.pass_result import PassResult
 from ikeorch.daemon.ports import CharonPort, FabricPort, KernelPort, ProbePort
 from ikeorch.daemon.targets import probe_targets
@@ -52,36 +52,7 @@ from ikeorch.store.database import Store
 from ikeorch.store.made_with import MadeWith
 from ikeorch.store.names import HeardNames
 
-RESYNC = Seconds(30.0)
-COALESCE = Seconds(0.02)
-"""Events come in bursts; this long is waited for the rest of one."""
-MAX_SPACING = Seconds(1.0)
-DUTY = 5
-"""A pass is followed by a pause of this many times its own length, at most `MAX_SPACING`."""
 FAILURE_RETRY = Seconds(2.0)
-REPAIR_SETTLE = Seconds(0.15)
-"""Tunnels that fail together are judged within a probe interval and a half; a pass in between would delay the later
-ones' repair. A pass is held at most `MAX_SPACING`."""
-
-T = TypeVar("T")
-
-
-@dataclass(slots=True)
-class _Wake:
-    """Collected reasons for the next pass."""
-
-    event: asyncio.Event = field(default_factory=asyncio.Event)
-    reasons: list[str] = field(default_factory=list)
-
-    def add(self, reason: str) -> None:
-        if reason not in self.reasons:
-            self.reasons.append(reason)
-        self.event.set()
-
-    def take(self) -> tuple[str, ...]:
-        reasons, self.reasons = tuple(self.reasons), []
-        self.event.clear()
-        return reasons
 
 
 class Reconciler:
@@ -111,16 +82,13 @@ class Reconciler:
     ) -> None:
         self._spec = spec
         self._vici_socket = spec.vici_socket
-        self._kernel = kernel
-        self._charon = charon
         self._prober = prober
-        self._fabric = fabric
+        self._look = Look(kernel, charon, fabric)
         self._numbers = Numbers(store)
         self._failover = Failover(kernel, fabric)
         self._executor = Executor(kernel, charon, fabric, self._failover.lock)
         self._health = asyncio.Event()
-        self._repaired = float("-inf")
-        self._wake = _Wake()
+        self._pace = Pace()
         self._verdicts: dict[TunnelId, Verdict] = {}
         self._memory = Memory()
         self._waves = Waves()
@@ -165,7 +133,7 @@ class Reconciler:
 
     def wake(self, reason: str) -> None:
         """Ask for a pass soon."""
-        self._wake.add(reason)
+        self._pace.wake(reason)
 
     def refused(self, refusal: Refusal) -> None:
         """An IKE exchange was refused, here or by a peer."""
@@ -201,9 +169,7 @@ class Reconciler:
     async def _loop(self) -> None:
         timer: Seconds | None = None
         while True:
-            timer_due = await self._wait(timer)
-            await self._let_failures_settle()
-            reasons = self._wake.take() or (("timer",) if timer_due else ("resync",))
+            reasons = await self._pace.turn(timer)
             began = time.monotonic()
             result = await self.run_pass(reasons)
             took = time.monotonic() - began
@@ -218,27 +184,7 @@ class Reconciler:
             timer = min((due for due in timers if due is not None), default=None)
             if result.failures or self._numbers.problem:
                 timer = Seconds(min(timer or now + FAILURE_RETRY, now + FAILURE_RETRY))
-            await asyncio.sleep(min(max(took * DUTY, COALESCE), MAX_SPACING))
-
-    async def _wait(self, timer: Seconds | None) -> bool:
-        """Wait for a wake, the timer or the resync; then for the rest of the burst. True if it was the timer."""
-        until_timer = RESYNC if timer is None else max(0.0, timer - time.monotonic())
-        try:
-            async with asyncio.timeout(min(RESYNC, until_timer)):
-                await self._wake.event.wait()
-        except TimeoutError:
-            return until_timer < RESYNC
-        await asyncio.sleep(COALESCE)
-        return False
-
-    async def _let_failures_settle(self) -> None:
-        """Wait until the last repair is a moment ago."""
-        ends = time.monotonic() + MAX_SPACING
-        while True:
-            pause = min(self._repaired + REPAIR_SETTLE, ends) - time.monotonic()
-            if pause <= 0:
-                return
-            await asyncio.sleep(pause)
+            await self._pace.rest(took)
 
     def health_changed(self) -> None:
         """The prober has news."""
@@ -251,7 +197,7 @@ class Reconciler:
             self._health.clear()
             before, self._verdicts = self._verdicts, self._read_verdicts()
             if await self._failover.repair(self._verdicts):
-                self._repaired = time.monotonic()
+                self._pace.repaired()
             for tunnel, verdict in self._verdicts.items():
                 if verdict is not before.get(tunnel, Verdict.UNKNOWN):
                     self.wake(f"{tunnel} is {verdict.value}")
@@ -277,7 +223,7 @@ class Reconciler:
         if spec.vici_socket != self._vici_socket:
             message = f"gateway.vici_socket is {spec.vici_socket} now, {self._vici_socket} is used"
             found.append(Condition(code=Code.RESTART_NEEDED, subject="", message=message))
-        credentials = self._read_credentials(spec, found)
+        credentials = self._look.credentials(spec, found)
         changes = self._numbers.changes(spec)
         self._agreed.rename(changes)
         self._renewals = self._renewals.renamed(changes)
@@ -286,7 +232,7 @@ class Reconciler:
             found.append(Condition(code=Code.STORE_FAILED, subject="", message=self._numbers.problem))
         if credentials is not None:
             found.extend(find_expiry(credentials.bundle, Seconds(time.time())))
-        found_world = await self._snapshot(spec, allocations, found)
+        found_world = await self._look.world(spec, allocations, found)
         actual = adopt(found_world, spec, allocations)
         now = Seconds(time.monotonic())
         if self._prober.problem:
@@ -367,8 +313,8 @@ class Reconciler:
             every_device: look at the settings of devices that this configuration does not name, too.
         """
         found: list[Condition] = []
-        credentials = self._read_credentials(spec, found)
-        actual = await self._snapshot(spec, self._numbers.preview(spec), found, every_device=every_device)
+        credentials = self._look.credentials(spec, found)
+        actual = await self._look.world(spec, self._numbers.preview(spec), found, every_device=every_device)
         world = World(
             numbers=self._numbers.given(),
             credentials=credentials.bundle if credentials else None,
@@ -381,14 +327,6 @@ class Reconciler:
             agreed=self._agreed.now,
         )
         return world, tuple(found)
-
-    @staticmethod
-    def _read_credentials(spec: GatewaySpec, found: list[Condition]) -> LoadedCredentials | None:
-        try:
-            return load_credentials(spec.credentials)
-        except IkeorchError as error:
-            found.append(Condition(code=Code.CREDENTIALS_UNREADABLE, subject="", message=str(error)))
-            return None
 
     def _compute(
         self,
@@ -409,20 +347,6 @@ class Reconciler:
             underlay_mtu=kernel.devices if kernel else {},
             agreed=agreed,
         )
-
-    async def _snapshot(
-        self, spec: GatewaySpec, allocations: Allocations, found: list[Condition], *, every_device: bool = False
-    ) -> Actual:
-        """Look at kernel and charon at the same time; what cannot be seen is None and a condition."""
-        needed = [setting.name for setting in needed_sysctls(spec, allocations)]
-        if every_device:
-            seen = await _attempt(self._kernel.snapshot, Code.KERNEL_UNREADABLE, [])
-            needed.extend(reverse_path_setting(name) for name in (seen.devices if seen else ()))
-        kernel, charon = await asyncio.gather(
-            _attempt(lambda: self._kernel.snapshot(needed), Code.KERNEL_UNREADABLE, found),
-            _attempt(self._charon.snapshot, Code.CHARON_UNREACHABLE, found),
-        )
-        return Actual(kernel=kernel, charon=charon, fabric=self._fabric.state())
 
     async def _record(
         self,
@@ -456,14 +380,6 @@ class Reconciler:
             self._finished.notify_all()
         log_conditions(before, self.last.conditions)
         return self.last
-
-
-async def _attempt(look: Callable[[], Awaitable[T]], code: Code, found: list[Condition]) -> T | None:
-    try:
-        return await look()
-    except IkeorchError as error:
-        found.append(Condition(code=code, subject="", message=str(error)))
-        return None
 
 
 def _failed(failure: Failure) -> Condition:

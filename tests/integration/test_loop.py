@@ -21,8 +21,8 @@ from ikeorch.core.establish import CONFIRM_GONE
 from ikeorch.core.ids import TunnelId
 from ikeorch.core.kernel_state import Family, KernelObject, KernelState, NextHop, NextHopGroup
 from ikeorch.core.spec import Initiate, WhenUnreachable
+from ikeorch.daemon.pace import REPAIR_SETTLE
 from ikeorch.daemon.pass_result import PassResult
-from ikeorch.daemon.reconciler import REPAIR_SETTLE
 from ikeorch.errors import KernelError
 from ikeorch.store.database import Store
 from pki.issue import GatewayCredentials, create_ca, issue_gateway, new_key, new_serial
@@ -274,7 +274,7 @@ async def test_a_pass_waits_for_the_failures_that_come_with_the_first(world: Wor
     world.reconciler.health_changed()
     await until(lambda: world.reconciler.last is not None and world.reconciler.last.number > number)
     assert members(world) == [3, 3]
-    assert time.monotonic() - world.reconciler._repaired >= REPAIR_SETTLE
+    assert time.monotonic() - world.reconciler._pace._repaired >= REPAIR_SETTLE
     running.cancel()
 
 
