@@ -121,7 +121,8 @@ class History:
             terms: on which terms.
 
         Returns:
-            The revision's number, None where nothing changed or could be written.
+            The revision's number, None where nothing changed or could be written; where nothing changed, but the change
+            before is not proven yet, that one's.
 
         Raises:
             StoreError: the database cannot be written, and the change must be confirmed.
@@ -137,7 +138,8 @@ class History:
     def _record(self, loaded: LoadedConfig, *, uid: int, what: str, terms: Terms) -> int | None:
         last, text = self._revisions.last(), pack_sources(loaded.sources)
         if last is not None and last.text == text and last.outcome is not Outcome.ROLLED_BACK:
-            return None
+            # asked for again while packets have not proven it yet: whoever asks waits for the same trial
+            return self.on_trial()
         self._losses.watch(terms)
         self._show_undone(None)
         within = terms.within if last is not None else None
@@ -192,25 +194,49 @@ class History:
             StoreError: the database cannot be read or written.
         """
         async with self._changes:
-            waiting, trial = self._revisions.awaited(), self._revisions.trial()
-            target = self._target(number, waiting)
-            if any(open_one is not None and target.number == open_one.previous for open_one in (waiting, trial)):
-                gate = None
-            loaded = await self._config.restore(unpack_sources(target.text), gate)
-            now = Seconds(time.time())
-            self._show_undone(None)
-            for revision in {open_one.revision for open_one in (waiting, trial) if open_one is not None}:
-                self._revisions.close(revision, Outcome.ROLLED_BACK, reason, at=now)
-            self._revisions.add(
-                at=now,
-                uid=uid,
-                what=rollback_to(target.number),
-                text=pack_sources(loaded.sources),
-                outcome=Outcome.IN_FORCE,
-            )
-            self._reconciler.set_condition(Code.AWAITING_CONFIRMATION, None)
-            _log.warning("rolled_back", to=target.number, uid=uid, reason=reason)
-            return target.number
+            return await self._roll_back(number, uid=uid, reason=reason, gate=gate)
+
+    async def _undo(self, revision: int, to: int, reason: str) -> bool:
+        """Take a revision back by ourselves, unless somebody was faster.
+
+        Args:
+            revision: the one that goes.
+            to: the one that comes back.
+            reason: why.
+
+        Returns:
+            Whether it went.
+        """
+        async with self._changes:
+            if revision not in {each.revision for each in self._open()}:
+                return False
+            await self._roll_back(to, uid=DAEMON, reason=reason, gate=None)
+            return True
+
+    async def _roll_back(self, number: int | None, *, uid: int, reason: str, gate: Gate | None) -> int:
+        still_open = self._open()
+        target = self._target(number, self._revisions.awaited())
+        if any(target.number == each.previous for each in still_open):
+            gate = None
+        loaded = await self._config.restore(unpack_sources(target.text), gate)
+        now = Seconds(time.time())
+        self._show_undone(None)
+        for revision in {each.revision for each in still_open}:
+            self._revisions.close(revision, Outcome.ROLLED_BACK, reason, at=now)
+        self._revisions.add(
+            at=now,
+            uid=uid,
+            what=rollback_to(target.number),
+            text=pack_sources(loaded.sources),
+            outcome=Outcome.IN_FORCE,
+        )
+        self._reconciler.set_condition(Code.AWAITING_CONFIRMATION, None)
+        _log.warning("rolled_back", to=target.number, uid=uid, reason=reason)
+        return target.number
+
+    def _open(self) -> list[Confirmation | Trial]:
+        """What waits for a confirmation, or for packets."""
+        return [each for each in (self._revisions.awaited(), self._revisions.trial()) if each is not None]
 
     def _target(self, number: int | None, waiting: Confirmation | None) -> Revision:
         known = self._revisions.all()
@@ -246,8 +272,8 @@ class History:
         if trial is not None:
             ruling = Ruling(Judgement.REFUTED, lost) if lost else self._judge(trial)
             if ruling.judgement is Judgement.REFUTED:
-                await self.rollback(trial.previous, uid=DAEMON, reason=ruling.reason)
-                self._show_undone(f"revision {trial.revision} was undone: {ruling.reason}")
+                if await self._undo(trial.revision, trial.previous, ruling.reason):
+                    self._show_undone(f"revision {trial.revision} was undone: {ruling.reason}")
                 return
             if ruling.judgement is Judgement.PROVEN:
                 self._revisions.end_trial()
@@ -260,10 +286,9 @@ class History:
         self._reconciler.set_condition(
             Code.AWAITING_CONFIRMATION, Condition(code=Code.AWAITING_CONFIRMATION, subject="", message=message)
         )
-        if left <= 0:
-            await self.rollback(None, uid=DAEMON, reason="nobody confirmed it in time")
-        elif lost is not None:
-            await self.rollback(None, uid=DAEMON, reason=lost)
+        reason = "nobody confirmed it in time" if left <= 0 else lost
+        if reason is not None:
+            await self._undo(confirmation.revision, confirmation.previous, reason)
 
     def _judge(self, trial: Trial) -> Ruling:
         """How a change stands."""

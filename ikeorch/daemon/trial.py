@@ -70,7 +70,8 @@ def _refusals(result: PassResult) -> list[Reason]:
     """Why the change is not done; a tunnel that does not carry anyway, as in a provider's outage, is no reason."""
     reasons: list[Reason] = []
     carrying = {status.plan.tunnel for status in result.tunnels if status.state is TunnelState.CARRYING}
-    for tunnel in sorted((result.changing & carrying) | result.refused.keys()):
+    touched = result.waves.open() - result.waves.leaving() - result.waves.unproven().keys()
+    for tunnel in sorted((result.renewing & carrying) | touched | result.refused.keys()):
         told = [
             condition.message
             for condition in result.conditions

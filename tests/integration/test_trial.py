@@ -145,6 +145,31 @@ async def test_a_trial_goes_on_in_the_next_daemon(world: World) -> None:
     assert float(world.reconciler.spec.peers[0].tunnels.rekey_time) == 4 * 3600
 
 
+async def test_without_a_prober_nothing_is_proven(world: World) -> None:
+    """No tunnel's size can be tried, so none is touched; the change goes when the time is over."""
+    await up(world)
+    before = mtus(world)
+    world.prober.problem = "it ended"
+    change(world, "count: 4", "count: 4, mtu: 1300")
+    async with running(world):
+        await ask(world, "POST", "/v1/apply", {"wait_for_peer": 2})
+        await until(lambda: bool(undone(world)))
+    assert "it was not changed yet" in undone(world)
+    assert mtus(world) == before
+
+
+async def test_one_that_was_taken_back_meanwhile_is_not_taken_back_twice(world: World) -> None:
+    """The operator is faster than the daemon that has just decided the same: what was before that stays."""
+    await up(world)
+    change(world, "rekey_time: 4h", "rekey_time: 5h")
+    number = (await ask(world, "POST", "/v1/apply", {"wait_for_peer": 600}))["revision"]
+    again = await ask(world, "POST", "/v1/apply", {})
+    assert (again["changed"], again["revision"]) == (False, number)
+    assert (await ask(world, "POST", "/v1/rollback", {}))["revision"] == 1
+    assert not await world.history._undo(number, 1, "too late")
+    assert [entry[2] for entry in await outcomes(world)] == ["replaced", "rolled back", "in force"]
+
+
 async def test_a_change_that_takes_tunnels_away_is_not_undone_for_it(world: World) -> None:
     """Three of four are gone because the operator says so; also where somebody has to confirm it."""
     await up(world)
