@@ -141,13 +141,17 @@ def _describe_wait(view: Json) -> str:
 
 
 def _require_kept(client: Client, number: int | None) -> None:
-    """Say why a revision was undone, if it was."""
+    """Say what became of a revision that is not in force any more."""
     if number is None:
         return
-    revision = client.get(f"/v1/history/{number}")
-    if revision["outcome"] == "rolled back":
-        hint = f"file and gateway are as before; the change is kept: ikeorch history {number}"
-        raise IkeorchError(f"undone: {revision['reason']}", hint=hint)
+    revisions = {each["revision"]: each for each in client.get("/v1/history")["revisions"]}
+    mine, newest = revisions[number], revisions[max(revisions)]
+    keeps = f"the change is kept: ikeorch history {number}"
+    if mine["outcome"] == "rolled back":
+        raise IkeorchError(f"undone: {mine['reason']}", hint=f"file and gateway are as before; {keeps}")
+    if mine["outcome"] == "replaced":
+        what = f"revision {number} was replaced by {newest['revision']} ({newest['command']})"
+        raise IkeorchError(what, hint=f"see `ikeorch history`; {keeps}")
 
 
 @click.command()
@@ -160,6 +164,8 @@ def confirm(client: Client, output: str) -> int:
         print_json(answer)
     else:
         click.echo(f"confirmed: revision {answer['revision']} stays")
+        if answer["on_trial"] is not None:
+            click.echo("packets have not proven it yet: if they do not, it is undone all the same", err=True)
     return ExitCode.OK
 
 

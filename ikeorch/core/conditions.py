@@ -45,6 +45,8 @@ class Code(Enum):
     RENEWAL_PENDING = "renewal-pending"
     CHANGE_UNPROVEN = "change-unproven"
     CHANGE_UNDONE = "change-undone"
+    FILE_NOT_APPLIED = "file-not-applied"
+    HISTORY_UNWRITTEN = "history-unwritten"
     SUITE_PENDING = "suite-pending"
     PEER_NAME_DIFFERS = "peer-name-differs"
     AWAITING_CONFIRMATION = "awaiting-confirmation"
@@ -128,6 +130,16 @@ REGISTRY: dict[Code, Entry] = {
         Kind.CONFIG,
         Severity.WARNING,
         "correct it and apply it again: `ikeorch history` shows why it was undone, `ikeorch history N` its text",
+    ),
+    Code.FILE_NOT_APPLIED: Entry(
+        Kind.CONFIG,
+        Severity.WARNING,
+        "look at it with `ikeorch plan`, then `ikeorch apply` it; or take the file back: ikeorch rollback REVISION",
+    ),
+    Code.HISTORY_UNWRITTEN: Entry(
+        Kind.INFRA,
+        Severity.ERROR,
+        "make room on the disks of /etc/ikeorch and /var/lib/ikeorch; the gateway itself is as the message says",
     ),
     Code.SUITE_PENDING: Entry(
         Kind.PEER,

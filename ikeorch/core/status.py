@@ -52,6 +52,7 @@ class TunnelStatus:
         mispaired: packets of another tunnel come out of it.
         calls_itself: the peer's own name where ours for it is another one, else "".
         too_large: packets as large as its MTU do not come through, smaller ones do.
+        untried: probes come back, but none as large as its MTU was answered or given up yet.
     """
 
     plan: TunnelPlan
@@ -65,6 +66,7 @@ class TunnelStatus:
     mispaired: bool = False
     calls_itself: str = ""
     too_large: bool = False
+    untried: bool = False
 
 
 def describe_tunnels(
@@ -94,6 +96,7 @@ def _describe(
         mispaired=bool(probe and probe.mispaired),
         calls_itself=probe.calls_itself if probe else "",
         too_large=bool(probe and probe.fits is False),
+        untried=bool(probe and probe.fits is None and verdict is Verdict.UP and not probe.reflector_silent),
     )
 
 

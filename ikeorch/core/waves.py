@@ -14,7 +14,7 @@ Pure: snapshots and `now` in, what is touched out.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from ikeorch.core.actual import Actual
@@ -118,6 +118,7 @@ def plan_waves(
     grouped = actual.grouped_tunnels()
     touches: dict[TunnelId, Touch] = {}
     due: set[TunnelId] = set()
+    unsure: set[str] = set()
     for tunnel, interface in found.items():
         touch, probe = before.touches.get(tunnel), probes.get(tunnel, ProbeState())
         if tunnel not in wanted:
@@ -129,7 +130,13 @@ def plan_waves(
             touches |= {} if tended is None else {tunnel: tended}
         elif tunnel in grouped and probe.verdict is not Verdict.DOWN and _differs(interface, wanted[tunnel]):
             due.add(tunnel)
-    for tunnel in _next(due, wanted, touches, probes, renewing):
+        elif probe.verdict in _ALIVE and not probe.fits and not probe.reflector_silent:
+            # as wanted, but no packet of that size came back: it may be of a wave that we have forgotten
+            unsure.add(tunnel.peer)
+    ready = {
+        tunnel for tunnel in due if probes.get(tunnel, ProbeState()).verdict in _ALIVE and tunnel.peer not in unsure
+    }
+    for tunnel in _next(ready, wanted, touches, renewing):
         touches[tunnel] = Touch(since=now, wanted=wanted[tunnel])
     return Waves(touches=touches, due=frozenset(due) - touches.keys())
 
@@ -183,19 +190,18 @@ def _judge(acted: Seconds, wanted: XfrmInterface, probe: ProbeState, now: Second
 
 
 def _next(
-    due: Iterable[TunnelId],
+    ready: Container[TunnelId],
     wanted: Iterable[TunnelId],
-    touches: Mapping[TunnelId, Touch],
-    probes: Mapping[TunnelId, ProbeState],
+    touches: Iterable[TunnelId],
     renewing: frozenset[TunnelId],
 ) -> Iterator[TunnelId]:
-    """Whose traffic is asked to go now: within their bundle's half, once all of the wave before are proven."""
+    """Whose traffic is asked to go now: within their bundle's half, once all of the wave before are proven or gone."""
     bundles: dict[str, list[TunnelId]] = {}
     for tunnel in wanted:
         bundles.setdefault(tunnel.peer, []).append(tunnel)
-    ready = {tunnel for tunnel in due if probes.get(tunnel, ProbeState()).verdict in _ALIVE}
-    for members in bundles.values():
-        if any(tunnel in touches for tunnel in members):
+    touched = {tunnel.peer for tunnel in touches}
+    for peer, members in bundles.items():
+        if peer in touched:
             continue
         room = max(1, len(members) // 2) - sum(tunnel in renewing for tunnel in members)
         candidates = sorted(tunnel for tunnel in members if tunnel in ready and tunnel not in renewing)

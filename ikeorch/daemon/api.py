@@ -18,6 +18,7 @@ from ikeorch.config.block import render_peer_block
 from ikeorch.config.edit import raise_tunnel_count, remove_peer, set_tunnel_count
 from ikeorch.config.loader import LoadedConfig
 from ikeorch.config.place import Sources, append_peer, edit_peer
+from ikeorch.core.conditions import Code
 from ikeorch.core.ids import MAX_TUNNELS_PER_BUNDLE
 from ikeorch.core.revision import Terms
 from ikeorch.core.units import Seconds
@@ -162,19 +163,21 @@ class Api:
             RiskError: the gate refuses.
             UsageError: a change waits to be confirmed.
         """
-        self._history.require_settled()
-        number = None
-        try:
+        async with self._history.changes:
+            self._history.require_settled()
+            try:
+                loaded = await self._config.read()
+            except ConfigError as error:
+                self._reconciler.refuse_config(str(error))
+                raise
+            if gate is not None:
+                await gate(loaded)
+            number = None
             if terms.within is not None:
-                read = await self._config.read()
-                if gate is not None:
-                    await gate(read)
-                number = self._history.record(read, uid=uid, what=reason, terms=terms)
-            loaded = await self._config.reload(gate)
-        except ConfigError as error:
-            self._reconciler.refuse_config(str(error))
-            raise
-        number = self._history.record(loaded, uid=uid, what=reason, terms=terms) or number
+                number = self._history.record(loaded, uid=uid, what=reason, terms=terms)
+            self._config.enforce(loaded)
+            number = self._history.record(loaded, uid=uid, what=reason, terms=terms) or number
+        self._reconciler.set_condition(Code.FILE_NOT_APPLIED, None)
         self._reconciler.wake(reason)
         return loaded, number
 
@@ -187,25 +190,33 @@ class Api:
         require_operator(request)
         body = await read_body(request)
         terms = read_terms(body)
-        if "config" in body:
-            planned = await self._planned(await self._config.read())
-            if (body["config"], body.get("actions")) != (planned["config_digest"], planned["actions_digest"]):
-                raise IkeorchError("the world moved since the plan was made", hint="make another and look at it")
+        risks = self._gate(body)
+
+        async def gate(loaded: LoadedConfig) -> None:
+            if "config" in body:
+                planned = await self._planned(loaded)
+                if (body["config"], body.get("actions")) != (planned["config_digest"], planned["actions_digest"]):
+                    raise IkeorchError("the world moved since the plan was made", hint="make another and look at it")
+            await risks(loaded)
+
         before, spec = self._reconciler.last, self._reconciler.spec
         carried = sorted(carrying(before))
-        loaded, number = await self.reload("apply", uid=user_id(request), terms=terms, gate=self._gate(body))
+        loaded, number = await self.reload("apply", uid=user_id(request), terms=terms, gate=gate)
         waiting = self._history.awaited()
         answer = self._changed(loaded, changed=loaded.spec != spec)
         answer["pass"] = self._reconciler.begun
         answer["carried"] = carried
         answer["revision"] = number
         answer["confirm_within"] = waiting[1] if waiting else None
+        if terms.within is not None and waiting is None:
+            answer["warnings"].append("nothing waits for a confirmation: this file was in force already")
         return web.json_response(answer)
 
     async def _confirm(self, request: web.Request) -> web.Response:
         require_operator(request)
         number = await self._history.confirm(uid=user_id(request))
-        return web.json_response({"format_version": FORMAT_VERSION, "revision": number})
+        answer = {"format_version": FORMAT_VERSION, "revision": number, "on_trial": self._history.on_trial()}
+        return web.json_response(answer)
 
     async def _rollback(self, request: web.Request) -> web.Response:
         """Body ``{"revision": N}``, or none for the revision before; ``accept_risks``."""
@@ -257,9 +268,10 @@ class Api:
             changed, name = append_peer(sources, block, "peer block")
             return changed
 
-        self._history.require_settled()
-        loaded, changed = await self._config.edit(change, self._gate(body))
-        return self._edited(request, loaded, name, changed=changed)
+        async with self._history.changes:
+            self._history.require_settled()
+            loaded, changed = await self._config.edit(change, self._gate(body))
+            return self._edited(request, loaded, name, changed=changed)
 
     async def _remove_peer(self, request: web.Request) -> web.Response:
         """Body: none, or ``accept_risks``."""
@@ -272,9 +284,10 @@ class Api:
         self, request: web.Request, body: Json, peer: str, edit: Callable[[str, str, str], str]
     ) -> web.Response:
         """Change a peer in the file where it stands."""
-        self._history.require_settled()
-        loaded, changed = await self._config.edit(lambda sources: edit_peer(sources, peer, edit), self._gate(body))
-        return self._edited(request, loaded, peer, changed=changed)
+        async with self._history.changes:
+            self._history.require_settled()
+            loaded, changed = await self._config.edit(lambda sources: edit_peer(sources, peer, edit), self._gate(body))
+            return self._edited(request, loaded, peer, changed=changed)
 
     def _edited(self, request: web.Request, loaded: LoadedConfig, peer: str, *, changed: bool) -> web.Response:
         """Say what an edit changed and what the other side needs."""
@@ -302,5 +315,6 @@ class Api:
                 warning.render(str(self._config.path))
                 for warning in loaded.warnings
                 if peer is None or warning.location[:2] in about
-            ],
+            ]
+            + ([self._history.unwritten] if self._history.unwritten else []),
         }

@@ -19,6 +19,10 @@ Gate: TypeAlias = Callable[[LoadedConfig], Awaitable[None]]
 """Asked with a configuration before it is written or put in force; refuses by raising."""
 
 
+KEPT = 20
+"""Replaced versions of one file; of more the last one gives way."""
+
+
 class ConfigFile:
     """The file of a running gateway, with those that it includes.
 
@@ -49,8 +53,13 @@ class ConfigFile:
             loaded = await asyncio.to_thread(read_config, self.path)
             if gate is not None:
                 await gate(loaded)
-            self._enforce(loaded)
+            self.enforce(loaded)
             return loaded
+
+    def enforce(self, loaded: LoadedConfig) -> None:
+        """Put in force what was read before, whatever stands in the files by now."""
+        self._put_in_force(loaded)
+        self.in_force = loaded
 
     async def read(self) -> LoadedConfig:
         """Read and check the file without putting it in force.
@@ -87,31 +96,32 @@ class ConfigFile:
                 await gate(after)
             if changed:
                 await asyncio.to_thread(self._write, Path(source.name), source.text)
-            self._enforce(after)
+            self.enforce(after)
             return after, bool(changed)
 
     async def restore(self, wanted: Sources, gate: Gate | None = None) -> LoadedConfig:
         """Bring files back and put them in force; what stands there now need not be valid.
 
-        What is replaced is kept under a hidden name, which no pattern matches: it may hold an edit that was never
-        applied. A file that would be included and was not then is moved there.
+        They are in force before they are written: a full disk must not keep the gateway from going back. What is
+        replaced is kept under a hidden name, which no pattern matches: it may hold an edit that was never applied. A
+        file that would be included and was not then is moved there.
 
         Args:
             wanted: all files of a configuration, the main one first.
             gate: asked before anything is written.
 
         Raises:
-            ConfigError: they are no longer valid, or cannot be written.
+            ConfigError: they are no longer valid; or they are in force, but cannot be written.
         """
         async with self._lock:
             main, *included = wanted
             after = await asyncio.to_thread(load_config, main.text, main.name, included)
             if gate is not None:
                 await gate(after)
+            self.enforce(after)
             for source in (*included, main):
                 await asyncio.to_thread(self._replace, Path(source.name), source.text)
             await asyncio.to_thread(self._move_others_aside, wanted)
-            self._enforce(after)
             return after
 
     def _replace(self, path: Path, text: str) -> None:
@@ -122,8 +132,8 @@ class ConfigFile:
             raise ConfigError(f"cannot be read: {error.strerror}", where=str(path)) from None
         if before == text.encode():
             return
-        if before is not None:
-            self._write(_aside(path), before.decode(errors="replace"))
+        if before is not None and (kept := _aside(path, before)) is not None:
+            self._write(kept, before.decode(errors="replace"))
         self._write(path, text)
 
     def _move_others_aside(self, wanted: Sources) -> None:
@@ -131,14 +141,10 @@ class ConfigFile:
         for path in included_paths(wanted[0].text, self.path):
             if path not in known:
                 try:
-                    path.rename(_aside(path))
+                    path.rename(_aside(path) or path.with_name(f".{path.name}.before-rollback"))
                 except OSError as error:
                     hint = "take it out of what is included"
                     raise ConfigError(f"cannot be moved aside: {error.strerror}", where=str(path), hint=hint) from None
-
-    def _enforce(self, loaded: LoadedConfig) -> None:
-        self._put_in_force(loaded)
-        self.in_force = loaded
 
     def _require_current(self, loaded: LoadedConfig) -> None:
         """A command writes the current version; in a file of an older one its words could mean something else."""
@@ -177,6 +183,12 @@ class ConfigFile:
             temporary.unlink(missing_ok=True)
 
 
-def _aside(path: Path) -> Path:
-    """Where a file is kept that a rollback replaces."""
-    return path.with_name(f".{path.name}.before-rollback")
+def _aside(path: Path, text: bytes | None = None) -> Path | None:
+    """Where a file is kept that a rollback replaces: a free name; None where the same text is kept already."""
+    names = [path.with_name(f".{path.name}.before-rollback{number}") for number in ("", *range(2, KEPT + 1))]
+    for name in names:
+        if not name.exists():
+            return name
+        if text is not None and name.is_file() and name.read_bytes() == text:
+            return None
+    return names[-1]

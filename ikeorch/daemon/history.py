@@ -55,9 +55,12 @@ class History:
         self._revisions = Revisions(store)
         self._config = config
         self._reconciler = reconciler
-        self._changes = asyncio.Lock()
+        self.changes = asyncio.Lock()
+        """Held from before a change is read until it is written down: of two changes one comes first."""
         self._losses = Losses(reconciler)
         self._undone_at: float | None = None
+        self.unwritten = ""
+        """What the disk did not take of the last change, "" when all is written."""
         self._not_before = 0.0
 
     def revisions(self) -> list[Revision]:
@@ -133,6 +136,7 @@ class History:
             if terms.within is not None:
                 raise
             _log.error("revision_not_recorded", command=what, reason=str(error))
+            self._say_unwritten(f"the last change is not in the history, and nothing undoes it by itself: {error}")
             return None
 
     def _record(self, loaded: LoadedConfig, *, uid: int, what: str, terms: Terms) -> int | None:
@@ -142,6 +146,7 @@ class History:
             return self.on_trial()
         self._losses.watch(terms)
         self._show_undone(None)
+        self._reconciler.set_condition(Code.FILE_NOT_APPLIED, None)
         within = terms.within if last is not None else None
         number = self._revisions.add(
             at=Seconds(time.time()),
@@ -153,6 +158,7 @@ class History:
             prove_by=deadline_in(terms.wait_for_peer or WAIT_FOR_PEER) if terms.trial and last is not None else None,
             patient=terms.wait_for_peer is not None,
         )
+        self._say_unwritten(None)
         _log.info("revision_in_force", revision=number, uid=uid, command=what, confirm_within_seconds=within)
         return number
 
@@ -166,7 +172,7 @@ class History:
             NotNowError: none waits.
             StoreError: the database cannot be written.
         """
-        async with self._changes:
+        async with self.changes:
             waiting = self._revisions.awaited()
             if waiting is None:
                 raise NotNowError("no revision waits for a confirmation", hint="see `ikeorch history`")
@@ -193,11 +199,11 @@ class History:
             RiskError: the gate refuses.
             StoreError: the database cannot be read or written.
         """
-        async with self._changes:
+        async with self.changes:
             return await self._roll_back(number, uid=uid, reason=reason, gate=gate)
 
     async def _undo(self, revision: int, to: int, reason: str) -> bool:
-        """Take a revision back by ourselves, unless somebody was faster.
+        """Take a revision back by ourselves, unless somebody was faster, and say so.
 
         Args:
             revision: the one that goes.
@@ -207,10 +213,11 @@ class History:
         Returns:
             Whether it went.
         """
-        async with self._changes:
+        async with self.changes:
             if revision not in {each.revision for each in self._open()}:
                 return False
             await self._roll_back(to, uid=DAEMON, reason=reason, gate=None)
+            self._show_undone(f"revision {revision} was undone: {reason}")
             return True
 
     async def _roll_back(self, number: int | None, *, uid: int, reason: str, gate: Gate | None) -> int:
@@ -231,6 +238,8 @@ class History:
             outcome=Outcome.IN_FORCE,
         )
         self._reconciler.set_condition(Code.AWAITING_CONFIRMATION, None)
+        self._reconciler.set_condition(Code.FILE_NOT_APPLIED, None)
+        self._say_unwritten(None)
         _log.warning("rolled_back", to=target.number, uid=uid, reason=reason)
         return target.number
 
@@ -259,6 +268,7 @@ class History:
                 await self._look()
             except IkeorchError as error:
                 _log.error("rollback_failed", reason=str(error))
+                self._say_unwritten(f"going back is not finished, and tried again: {error}")
                 self._not_before = time.monotonic() + RETRY
             await asyncio.sleep(TICK)
 
@@ -272,12 +282,10 @@ class History:
         if trial is not None:
             ruling = Ruling(Judgement.REFUTED, lost) if lost else self._judge(trial)
             if ruling.judgement is Judgement.REFUTED:
-                if await self._undo(trial.revision, trial.previous, ruling.reason):
-                    self._show_undone(f"revision {trial.revision} was undone: {ruling.reason}")
+                await self._undo(trial.revision, trial.previous, ruling.reason)
                 return
             if ruling.judgement is Judgement.PROVEN:
-                self._revisions.end_trial()
-                _log.info("revision_proven", revision=trial.revision)
+                self._end_trial(trial)
         waiting = self.awaited()
         if waiting is None:
             return
@@ -293,7 +301,24 @@ class History:
     def _judge(self, trial: Trial) -> Ruling:
         """How a change stands."""
         last, spec = self._reconciler.last, self._reconciler.spec
-        return judge_trial(last, spec, patient=trial.patient, left=seconds_left(trial.deadline))
+        left = seconds_left(trial.deadline)
+        return judge_trial(last, spec, patient=trial.patient, left=left, narrow=self._losses.narrow)
+
+    def _end_trial(self, trial: Trial) -> None:
+        """Packets have proven it; on a full disk that is found out again later."""
+        try:
+            self._revisions.end_trial()
+        except StoreError as error:
+            self._say_unwritten(f"revision {trial.revision} is proven, which cannot be written down: {error}")
+        else:
+            self._say_unwritten(None)
+            _log.info("revision_proven", revision=trial.revision)
+
+    def _say_unwritten(self, message: str | None) -> None:
+        """Tell users what the disk does not take, or stop telling them."""
+        self.unwritten = message or ""
+        condition = None if message is None else Condition(code=Code.HISTORY_UNWRITTEN, subject="", message=message)
+        self._reconciler.set_condition(Code.HISTORY_UNWRITTEN, condition)
 
     def _show_undone(self, message: str | None) -> None:
         """Tell users that a change was undone, or stop telling them."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 
+from ikeorch.core.ids import TunnelId
 from ikeorch.core.revision import Terms
 from ikeorch.core.status import TunnelState
 from ikeorch.core.units import Seconds
@@ -28,11 +29,15 @@ class Losses:
         self._terms = Terms()
         self._carried: frozenset[str] = frozenset()
         self._since: float | None = None
+        self.narrow: frozenset[TunnelId] = frozenset()
+        """Tunnels that did not take packets of their full size before the change either."""
 
     def watch(self, terms: Terms) -> None:
         """A change is made now."""
         self._terms = terms
-        self._carried, self._since = carrying(self._reconciler.last), None
+        last = self._reconciler.last
+        self._carried, self._since = carrying(last), None
+        self.narrow = frozenset(each.plan.tunnel for each in last.tunnels if each.too_large) if last else frozenset()
         self._management.watch(terms.operator)
 
     def look(self) -> str | None:

@@ -18,9 +18,10 @@ from ikeorch.adapters.probe.client import ProbeClient
 from ikeorch.adapters.vici.adapter import CharonAdapter, CharonEvent
 from ikeorch.adapters.vici.log_watch import LogWatch
 from ikeorch.config.loader import LoadedConfig, load_config, read_config
-from ikeorch.config.place import unpack_sources
+from ikeorch.config.place import pack_sources, unpack_sources
+from ikeorch.core.conditions import Code, Condition
 from ikeorch.core.ids import TunnelId
-from ikeorch.core.revision import Terms
+from ikeorch.core.revision import Revision, Terms
 from ikeorch.daemon.api import Api
 from ikeorch.daemon.config_file import ConfigFile
 from ikeorch.daemon.fabric import Fabric
@@ -64,27 +65,45 @@ def run_daemon(settings: Settings) -> None:
         asyncio.run(_run(settings, loaded, problem))
 
 
-def _first_config(settings: Settings) -> tuple[LoadedConfig, str]:
-    """The file, or the last revision that was in force where the file is not valid, and what is wrong with it then.
+def _first_config(settings: Settings) -> tuple[LoadedConfig, Condition | None]:
+    """What was in force last, and what is to be said where the file says something else; without a revision the file.
+
+    A file that was edited and never applied must not come into force because the daemon died.
 
     Raises:
         ConfigError: the file is not valid and there is no revision.
     """
+    last = _last_revision(settings.state / "ikeorch.db")
     try:
-        return read_config(settings.config), ""
+        loaded = read_config(settings.config)
     except ConfigError as error:
-        database = settings.state / "ikeorch.db"
-        if not database.exists():
-            raise
-        with contextlib.closing(Store.open(database)) as store:
-            last = Revisions(store).last()
         if last is None:
             raise
-        main, *included = unpack_sources(last.text)
-        return load_config(main.text, main.name, included), str(error)
+        return _load(last), Condition(code=Code.CONFIG_INVALID, subject="", message=str(error))
+    if last is None or pack_sources(loaded.sources) == last.text:
+        return loaded, None
+    message = f"{settings.config} is not what was applied last; revision {last.number} is in force"
+    try:
+        return _load(last), Condition(code=Code.FILE_NOT_APPLIED, subject="", message=message)
+    except ConfigError as error:
+        # of an older version, whose words are no longer taken
+        _log.warning("revision_unusable", revision=last.number, reason=str(error))
+        return loaded, None
 
 
-async def _run(settings: Settings, loaded: LoadedConfig, problem: str) -> None:
+def _last_revision(database: Path) -> Revision | None:
+    if not database.exists():
+        return None
+    with contextlib.closing(Store.open(database)) as store:
+        return Revisions(store).last()
+
+
+def _load(revision: Revision) -> LoadedConfig:
+    main, *included = unpack_sources(revision.text)
+    return load_config(main.text, main.name, included)
+
+
+async def _run(settings: Settings, loaded: LoadedConfig, problem: Condition | None) -> None:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -100,8 +119,8 @@ async def _run(settings: Settings, loaded: LoadedConfig, problem: str) -> None:
     config = ConfigFile(settings.config, lambda loaded: reconciler.set_spec(loaded.spec, "configuration"), loaded)
     history = History(store, config, reconciler)
     api = Api(reconciler, config, history)
-    if problem:
-        reconciler.refuse_config(problem)
+    if problem is not None:
+        reconciler.set_condition(problem.code, problem)
     else:
         history.record(loaded, uid=DAEMON, what="start", terms=Terms(trial=False))
     _log.info("daemon_started", gateway=loaded.spec.name, peers=len(loaded.spec.peers), config=str(settings.config))

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from ikeorch.core.conditions import Code
+from ikeorch.core.ids import TunnelId
 from ikeorch.core.plan import Step, describe_operation
 from ikeorch.core.spec import GatewaySpec
 from ikeorch.core.status import TunnelState
@@ -42,7 +43,14 @@ class Ruling:
     reason: str = ""
 
 
-def judge_trial(result: PassResult | None, spec: GatewaySpec, *, patient: bool, left: Seconds) -> Ruling:
+def judge_trial(
+    result: PassResult | None,
+    spec: GatewaySpec,
+    *,
+    patient: bool,
+    left: Seconds,
+    narrow: frozenset[TunnelId] = frozenset(),
+) -> Ruling:
     """Judge a change by the last pass.
 
     Args:
@@ -50,10 +58,17 @@ def judge_trial(result: PassResult | None, spec: GatewaySpec, *, patient: bool, 
         spec: the configuration in force; a pass over an older one says nothing.
         patient: what is not proven may wait for the peer too.
         left: seconds until the deadline.
+        narrow: tunnels that did not take packets of their full size before the change either.
     """
     if result is None or result.spec != spec:
         return Ruling(Judgement.OPEN)
     unproven = [(str(tunnel), problem) for tunnel, problem in sorted(result.waves.unproven().items())]
+    # a daemon that was killed in the middle of a wave has forgotten whose turn it was, but not what it sees
+    unproven += [
+        (str(status.plan.tunnel), f"packets of {status.plan.mtu} bytes do not come through, smaller ones do")
+        for status in result.tunnels
+        if status.too_large and status.plan.tunnel not in narrow and status.plan.tunnel not in result.waves.touches
+    ]
     if unproven and not patient:
         return Ruling(Judgement.REFUTED, _join(unproven))
     if left <= 0:
@@ -61,7 +76,8 @@ def judge_trial(result: PassResult | None, spec: GatewaySpec, *, patient: bool, 
         return Ruling(Judgement.REFUTED, _join(reasons)) if reasons else Ruling(Judgement.PROVEN)
     unseen = result.actual.kernel is None or result.actual.charon is None
     pending = any(action.step not in _OF_OTHERS for action in result.planned)
-    if unseen or pending or result.failures or result.changing:
+    untried = any(status.untried for status in result.tunnels)
+    if unseen or pending or untried or result.failures or result.changing:
         return Ruling(Judgement.OPEN)
     return Ruling(Judgement.PROVEN)
 

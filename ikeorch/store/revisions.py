@@ -72,8 +72,8 @@ class Revisions:
             text: the whole configuration.
             outcome: what it is now.
             confirm_by: until when somebody must confirm it.
-            prove_by: until when packets must prove it. Where the one before was not proven yet, what comes back is
-                what would have come back then.
+            prove_by: until when packets must prove it. For both: where the one before was not proven yet, what comes
+                back is what would have come back then.
             patient: see `Trial`.
 
         Returns:
@@ -84,7 +84,7 @@ class Revisions:
         """
         last, trial = self.last(), self.trial()
         number = (last.number if last else 0) + 1
-        previous = last.number if last else number
+        previous = trial.previous if trial else last.number if last else number
         statements: list[tuple[str, tuple[int | float | str, ...]]] = [
             ("INSERT INTO revision VALUES (?, ?, ?, ?, ?)", (number, at, uid, what, text)),
             (_OUTCOME, (number, at, outcome.value, "")),
@@ -96,9 +96,8 @@ class Revisions:
             insert = "INSERT INTO confirmation VALUES (?, ?, ?, ?, ?)"
             statements.append((insert, (number, previous, *_deadline_values(confirm_by))))
         if prove_by is not None:
-            proven = trial.previous if trial else previous
             insert = "INSERT INTO trial VALUES (?, ?, ?, ?, ?, ?)"
-            statements.append((insert, (number, proven, *_deadline_values(prove_by), int(patient))))
+            statements.append((insert, (number, previous, *_deadline_values(prove_by), int(patient))))
         self._store.write(*statements)
         return number
 

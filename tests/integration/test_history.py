@@ -34,6 +34,11 @@ def change(world: World, old: str = "count: 4", new: str = "count: 3") -> None:
     world.config.write_text(text.replace(old, new, 1))
 
 
+def proven(world: World) -> None:
+    """Packets have proven the last change."""
+    world.history._revisions.end_trial()
+
+
 def tunnels(world: World) -> int:
     """How many the configuration in force has."""
     return world.reconciler.spec.peers[0].tunnels.count
@@ -129,6 +134,7 @@ async def test_what_nobody_confirms_goes_again(world: World) -> None:
         assert tunnels(world) == 3
         await until(lambda: Code.AWAITING_CONFIRMATION in world.reconciler._outside)
         await until(lambda: tunnels(world) == 4)
+        await until(lambda: Code.CHANGE_UNDONE in world.reconciler._outside)
     assert world.config.read_text() == before
     assert Code.AWAITING_CONFIRMATION not in world.reconciler._outside
     assert await outcomes(world) == [
@@ -208,6 +214,7 @@ async def test_a_change_that_costs_the_tunnels_goes_at_once(world: World, monkey
         world.prober.down = {0, 1, 2}
         await world.passes(2)
         await until(lambda: float(world.reconciler.spec.peers[0].tunnels.rekey_time) == 4 * 3600)
+        await until(lambda: Code.CHANGE_UNDONE in world.reconciler._outside)
     reasons = [revision.reason for revision in world.history.revisions()]
     assert "3 of 4 tunnels stopped carrying: gw-b/0, gw-b/1, gw-b/2" in reasons
 
@@ -217,10 +224,12 @@ async def test_what_was_undone_does_not_come_back_by_a_hasty_rollback(world: Wor
     await up(world)
     change(world, "count: 4", "count: 3")
     await ask(world, "POST", "/v1/apply", {})
+    proven(world)
     change(world, "count: 3", "count: 2")
     async with watched(world.history):
         await ask(world, "POST", "/v1/apply", {"confirm_within": 1.5})
         await until(lambda: tunnels(world) == 3)
+        await until(lambda: Code.CHANGE_UNDONE in world.reconciler._outside)
     assert (await ask(world, "POST", "/v1/rollback", {}))["revision"] == 1
     assert tunnels(world) == 4
 
@@ -269,9 +278,15 @@ async def test_a_daemon_with_a_broken_file_starts_with_the_last_revision(world: 
     )
     loaded, problem = _first_config(settings)
     assert [source.text for source in loaded.sources] == [good]
-    assert "peers[0].asn" in problem
+    assert problem is not None
+    assert (problem.code, "peers[0].asn" in problem.message) == (Code.CONFIG_INVALID, True)
     world.config.write_text(good)
-    assert _first_config(settings)[1] == ""
+    assert _first_config(settings)[1] is None
+    world.config.write_text(good.replace("count: 4", "count: 3"))
+    loaded, problem = _first_config(settings)
+    assert [source.text for source in loaded.sources] == [good]
+    assert problem is not None
+    assert problem.code is Code.FILE_NOT_APPLIED
     world.config.write_text("rubbish")
     with pytest.raises(ConfigError):
         _first_config(Settings(config=world.config, state=tmp_path / "none", socket=tmp_path, probe_socket=tmp_path))

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from ikeorch.cli.client import RefusedError
+from tests.integration.test_history import proven
 from tests.integration.world import World, up
 
 PEER = """\
@@ -33,6 +34,7 @@ async def test_a_change_of_an_included_file_alone_is_a_revision_that_goes_back(w
     await up(world)
     path = include(world)
     await asyncio.to_thread(world.client.request, "POST", "/v1/apply", {})
+    proven(world)
     path.write_text(PEER.replace("count: 1", "count: 2"))
     answer = await asyncio.to_thread(world.client.request, "POST", "/v1/apply", {"confirm_within": 600})
     assert answer["confirm_within"] is not None

@@ -13,7 +13,7 @@ from ikeorch.cli.client import RefusedError
 from ikeorch.cli.main import run
 from ikeorch.daemon.api import Api
 from ikeorch.daemon.history import DAEMON
-from tests.integration.test_history import ask, change, tunnels
+from tests.integration.test_history import ask, change, proven, tunnels
 from tests.integration.world import World, up
 
 LAST_PATH = {"accept_risks": ["withdraw-last-path"]}
@@ -85,6 +85,7 @@ async def test_a_rollback_needs_the_flag_but_not_from_what_waits(world: World) -
     change(world, "count: 4", "count: 1")
     accept = {"accept_risks": ["most-tunnels"]}
     await ask(world, "POST", "/v1/apply", accept)
+    proven(world)
     change(world, "count: 1", "count: 4")
     await ask(world, "POST", "/v1/apply", {"confirm_within": 60})
     assert (await ask(world, "POST", "/v1/rollback", {}))["revision"] == 2

@@ -6,16 +6,21 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from ipaddress import ip_address
+from typing import Any
 
 import pytest
 
 from ikeorch.cli.client import RefusedError
+from ikeorch.config.loader import LoadedConfig, read_config
 from ikeorch.core import renew, waves
 from ikeorch.core.conditions import Code
 from ikeorch.core.kernel_state import XfrmInterface
 from ikeorch.core.units import Seconds
-from ikeorch.daemon import management
+from ikeorch.daemon import history, management
+from ikeorch.daemon.config_file import ConfigFile
 from ikeorch.daemon.history import History
+from ikeorch.daemon.trial import judge_trial
+from ikeorch.errors import ConfigError
 from tests.integration.test_history import ask, change, outcomes, tunnels
 from tests.integration.world import World, members, until, up
 
@@ -168,6 +173,112 @@ async def test_one_that_was_taken_back_meanwhile_is_not_taken_back_twice(world: 
     assert (await ask(world, "POST", "/v1/rollback", {}))["revision"] == 1
     assert not await world.history._undo(number, 1, "too late")
     assert [entry[2] for entry in await outcomes(world)] == ["replaced", "rolled back", "in force"]
+
+
+async def test_a_correction_is_not_swallowed_by_the_undoing_of_what_it_corrects(world: World) -> None:
+    """The daemon has just decided to go back when the next apply holds the lock: the correction stays in force."""
+    await up(world)
+    change(world, "rekey_time: 4h", "rekey_time: 5h")
+    number = (await ask(world, "POST", "/v1/apply", {}))["revision"]
+    async with world.history.changes:
+        undoing = asyncio.create_task(world.history._undo(number, 1, "refused"))
+        await asyncio.sleep(0.05)
+        world.history.record(_read(world, "rekey_time: 5h", "rekey_time: 6h"), uid=0, what="apply")
+    assert not await undoing
+    assert [entry[2] for entry in await outcomes(world)] == ["replaced", "replaced", "in force"]
+
+
+def _read(world: World, old: str, new: str) -> LoadedConfig:
+    """The file after another edit, put in force."""
+    change(world, old, new)
+    loaded = read_config(world.config)
+    world.history._config.enforce(loaded)
+    return loaded
+
+
+async def test_a_plan_is_applied_as_it_was_read(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The file is replaced while its risks are looked at: what was looked at comes into force, nothing else."""
+    await up(world)
+    change(world, "rekey_time: 4h", "rekey_time: 5h")
+    view = await ask(world, "GET", "/v1/plan")
+    look = world.reconciler.look
+
+    async def replaced(*arguments: Any, **options: Any) -> Any:
+        text = world.config.read_text()
+        world.config.write_text(text.replace("rekey_time: 5h", "rekey_time: 1h"))
+        return await look(*arguments, **options)
+
+    monkeypatch.setattr(world.reconciler, "look", replaced)
+    body = {"config": view["config_digest"], "actions": view["actions_digest"], "confirm_within": 60}
+    answer = await ask(world, "POST", "/v1/apply", body)
+    assert float(world.reconciler.spec.peers[0].tunnels.rekey_time) == 5 * 3600
+    assert await outcomes(world) == [(1, "start", "replaced"), (answer["revision"], "apply", "awaiting confirmation")]
+
+
+async def test_an_unproven_revision_does_not_come_back_by_a_timer(world: World) -> None:
+    """A change that packets have not proven, then one that nobody confirms: back to what was before both."""
+    await up(world)
+    change(world, "rekey_time: 4h", "rekey_time: 5h")
+    await ask(world, "POST", "/v1/apply", {})
+    change(world, "rekey_time: 5h", "rekey_time: 6h")
+    await ask(world, "POST", "/v1/apply", {"confirm_within": 1})
+    async with running(world):
+        await until(lambda: bool(undone(world)))
+    assert float(world.reconciler.spec.peers[0].tunnels.rekey_time) == 4 * 3600
+
+
+async def test_a_daemon_that_forgot_its_waves_proves_nothing_that_it_sees_broken(world: World) -> None:
+    """Killed when two of four had the new size: no other tunnel is touched, and the change is undone."""
+    await up(world)
+    before = mtus(world)
+    world.prober.largest = before[0]
+    change(world, "count: 4", "count: 4, mtu: 8000")
+    await ask(world, "POST", "/v1/apply", {"wait_for_peer": 600})
+    for _ in range(40):
+        await world.passes()
+        if mtus(world)[:2] == [8000, 8000]:
+            break
+    await world.passes(2)
+    world.reconciler._waves = waves.Waves()
+    world.history._losses.narrow = frozenset()
+    seen = set()
+    for _ in range(20):
+        await world.passes()
+        seen.add(tuple(mtus(world)))
+    assert seen == {(8000, 8000, *before[2:])}
+    assert world.history.on_trial() == 2
+    trial = world.history._revisions.trial()
+    assert trial is not None
+    assert "8000 bytes do not come through" in judge(world, patient=False)
+
+
+def judge(world: World, *, patient: bool) -> str:
+    """What is said of the change now."""
+    last, spec = world.reconciler.last, world.reconciler.spec
+    return judge_trial(last, spec, patient=patient, left=Seconds(600)).reason
+
+
+async def test_the_way_back_needs_no_disk(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The file cannot be written: the gateway goes back all the same, it is said, and done when there is room."""
+    await up(world)
+    before = world.config.read_text()
+    change(world)
+    write = ConfigFile._write
+
+    def full(*_: object) -> None:
+        raise ConfigError("cannot be written: disk is full")
+
+    monkeypatch.setattr(ConfigFile, "_write", full)
+    monkeypatch.setattr(history, "RETRY", 0.2)
+    async with running(world):
+        await ask(world, "POST", "/v1/apply", {"confirm_within": 1})
+        await until(lambda: tunnels(world) == 4)
+        await until(lambda: Code.HISTORY_UNWRITTEN in world.reconciler._outside)
+        assert world.config.read_text() != before
+        monkeypatch.setattr(ConfigFile, "_write", write)
+        await until(lambda: Code.HISTORY_UNWRITTEN not in world.reconciler._outside)
+    assert world.config.read_text() == before
+    assert (await outcomes(world))[-1][1] == "rollback to 1"
 
 
 async def test_a_change_that_takes_tunnels_away_is_not_undone_for_it(world: World) -> None:

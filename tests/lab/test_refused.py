@@ -86,7 +86,7 @@ def changed(node: Node, change: Callable[[str], str]) -> Iterator[None]:
     assert after != before
     for text in (after, before):
         file.write_text(text)
-        ikeorch(node, "apply", "--no-wait")
+        ikeorch(node, "apply", "--no-wait", "--accept-risk=change-identity")
         if text is after:
             yield
 
