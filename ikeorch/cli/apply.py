@@ -102,7 +102,7 @@ def _read_plan(path: Path) -> Json:
         return {"config": str(view["config_digest"]), "actions": str(view["actions_digest"])}
     except OSError as error:
         raise UsageError(f"cannot be read: {error.strerror}", where=str(path)) from None
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         raise UsageError("is no plan", where=str(path), hint="make one with `ikeorch plan --out FILE`") from None
 
 

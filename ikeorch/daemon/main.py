@@ -21,7 +21,7 @@ from ikeorch.config.loader import LoadedConfig, load_config, read_config
 from ikeorch.config.place import pack_sources, unpack_sources
 from ikeorch.core.conditions import Code, Condition
 from ikeorch.core.ids import TunnelId
-from ikeorch.core.revision import Revision, Terms
+from ikeorch.core.revision import Outcome, Revision, Terms
 from ikeorch.daemon.api import Api
 from ikeorch.daemon.config_file import ConfigFile
 from ikeorch.daemon.fabric import Fabric
@@ -95,7 +95,9 @@ def _last_revision(database: Path) -> Revision | None:
     if not database.exists():
         return None
     with contextlib.closing(Store.open(database)) as store:
-        return Revisions(store).last()
+        last = Revisions(store).last()
+    # one that was just undone, and a crash before that was written down: the file is what came back
+    return None if last is not None and last.outcome is Outcome.ROLLED_BACK else last
 
 
 def _load(revision: Revision) -> LoadedConfig:

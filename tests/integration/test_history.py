@@ -12,7 +12,7 @@ import pytest
 
 from ikeorch.cli.client import RefusedError
 from ikeorch.core.conditions import Code
-from ikeorch.core.revision import Deadline
+from ikeorch.core.revision import Deadline, Outcome
 from ikeorch.core.units import Seconds
 from ikeorch.daemon import losses
 from ikeorch.daemon.history import History
@@ -287,6 +287,9 @@ async def test_a_daemon_with_a_broken_file_starts_with_the_last_revision(world: 
     assert [source.text for source in loaded.sources] == [good]
     assert problem is not None
     assert problem.code is Code.FILE_NOT_APPLIED
+    world.history._revisions.close(1, Outcome.ROLLED_BACK, "and a crash", at=Seconds(0))
+    assert [source.text for source in _first_config(settings)[0].sources] == [world.config.read_text()]
+    world.history._revisions.close(1, Outcome.IN_FORCE, "", at=Seconds(0))
     world.config.write_text("rubbish")
     with pytest.raises(ConfigError):
         _first_config(Settings(config=world.config, state=tmp_path / "none", socket=tmp_path, probe_socket=tmp_path))
