@@ -138,3 +138,14 @@ def test_a_block_that_is_no_text_is_refused(tmp_path: Path, capsys: pytest.Captu
     block.write_bytes(b"name: \xff\n")
     assert run(["peer", "add", "-f", str(block), "--socket", str(tmp_path / "s")]) == 1
     assert "the peer block is not UTF-8 text at byte 6" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("text", ["[" * 100_000, "{}", "[]", '{"config_digest": 1}', "\0", ""])
+def test_a_plan_file_that_is_none_is_refused_before_anybody_is_asked(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str
+) -> None:
+    """Nested without end, of another kind, empty: what it is not, where, and how to get one."""
+    path = tmp_path / "plan.json"
+    path.write_text(text)
+    assert run(["apply", "--socket", str(tmp_path / "none"), str(path)]) == 64
+    assert f"{path}: is no plan; make one with `ikeorch plan --out FILE`" in capsys.readouterr().err
