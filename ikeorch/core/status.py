@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from ikeorch.core.actual import Actual
-from ikeorch.core.charon_state import ChildSa, IkeSa, IkeState
+from ikeorch.core.charon_state import ChildSa, Connection, IkeSa, IkeState
 from ikeorch.core.conditions import Code, Condition
 from ikeorch.core.desired import CredentialBundle, Desired, TunnelPlan
 from ikeorch.core.establish import CONFIRM_GONE, Memory
@@ -174,6 +174,10 @@ def find_conditions(
             tries = f" after {attempt.failures} attempts" if attempt and attempt.failures else ""
             message = f"{status.reason}{tries}"
             found.append(Condition(code=Code.TUNNEL_PENDING, subject=str(tunnel), message=message))
+        connection = (desired.connections or {}).get(tunnel.connection)
+        if connection is not None and not status.plan.initiator and (former := _unmoved(status.ike, connection)):
+            message = f"its IKE_SA still runs with {former}; the peer, which initiates it, has not moved"
+            found.append(Condition(code=Code.RENEWAL_PENDING, subject=str(tunnel), message=message))
         if status.too_large and tunnel not in waves.touches:
             message = f"packets of {status.plan.mtu} bytes do not come through, smaller ones do"
             found.append(Condition(code=Code.MTU_TOO_LARGE, subject=str(tunnel), message=message))
@@ -209,6 +213,17 @@ def find_conditions(
             message += f" and {len(missing) - 1} more" if len(missing) > 1 else ""
             found.append(Condition(code=Code.CERTIFICATE_LACKS_NAME, subject="", message=message))
     return found
+
+
+def _unmoved(ike: IkeSa | None, connection: Connection) -> str:
+    """What a live IKE_SA has that its connection no longer has, "" when nothing or when nothing is known."""
+    if ike is None or not ike.live or connection.mobike:
+        return ""
+    if ike.remote_address not in {None, connection.remote_address}:
+        return f"the peer's address {ike.remote_address}"
+    if ike.local_address not in {None, connection.local_address}:
+        return f"our address {ike.local_address}"
+    return f"the peer's identity {ike.remote_id}" if ike.remote_id not in {"", connection.remote_id} else ""
 
 
 def _fabric_conditions(desired: Desired, actual: Actual) -> Iterable[Condition]:

@@ -331,3 +331,33 @@ async def test_terms_that_are_none_are_refused(world: World, name: str, wrong: o
     with pytest.raises(RefusedError, match=f"{name} must be {message}"):
         await ask(world, "POST", "/v1/apply", {name: wrong})
     assert tunnels(world) == 4
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "former"),
+    [
+        ("[198.51.100.1]", "[198.51.100.9]", "the peer's address 198.51.100.1"),
+        ("identity: gw-b.dc.example", "identity: gw-x.dc.example", "the peer's identity t0.gw-b.dc.example"),
+        ("[192.0.2.1/24]", "[192.0.2.9/24]", "our address 192.0.2.1"),
+    ],
+)
+async def test_the_end_that_does_not_initiate_says_what_the_peer_still_uses(
+    world: World, old: str, new: str, former: str
+) -> None:
+    """Nothing fails until the tunnel is cut, so it must be told before; no longer once the peer has moved."""
+    change(world, "  - name: gw-b\n", "  - name: gw-b\n    initiate: peer\n")
+    await ask(world, "POST", "/v1/apply", {})
+    await up(world)
+    assert world.reconciler.last is not None
+    assert world.reconciler.last.conditions == ()
+    change(world, old, new)
+    await ask(world, "POST", "/v1/apply", {"accept_risks": ["change-identity"]})
+    result = await world.passes(2)
+    told = {each.subject: each.message for each in result.conditions if each.code is Code.RENEWAL_PENDING}
+    assert former in told["gw-b/0"]
+    world.charon.sas.clear()
+    await world.passes(2)
+    for index in range(4):
+        world.charon.establish(f"ikeorch.gw-b.{index}")
+    result = await world.passes(3)
+    assert [each.code for each in result.conditions if each.code is Code.RENEWAL_PENDING] == []
