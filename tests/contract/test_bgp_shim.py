@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import fcntl
 import json
 import os
 import signal
 import socket
 import struct
+import termios
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -41,10 +43,20 @@ class Exabgp:
         self.from_shim = process.stdout
 
     async def say(self, data: bytes) -> None:
-        """Write, and wait until the shim has taken it."""
+        """Write, as far as the pipe takes it."""
         self.to_shim.write(data)
         async with asyncio.timeout(10):
             await self.to_shim.drain()
+
+    async def taken(self) -> None:
+        """Wait until the shim has read all of it."""
+        await eventually(self._all_read, within=10)
+
+    async def _all_read(self) -> bool:
+        """Whether nothing waits in the pipe (pipe(7): FIONREAD, at either end)."""
+        pipe = self.to_shim.transport.get_extra_info("pipe")
+        waiting = fcntl.ioctl(pipe.fileno(), termios.FIONREAD, b"\0" * 4)
+        return not any(waiting) and not self.to_shim.transport.get_write_buffer_size()
 
     async def hear(self, count: int = 1) -> list[bytes]:
         """The next commands."""
@@ -160,6 +172,7 @@ async def test_a_newcomer_is_told_what_happened(exabgp: Exabgp, daemon: Daemon) 
         *[b"garbage\n", b'{ "exabgp" nonsense\n', b'{ "exabgp": 1, "type": "state", "neighbor": [] }\n'],
     ):
         await exabgp.say(line)
+    await exabgp.taken()
     await daemon.start()
     expected = [event("10.0.0.1", "up"), notification, event("10.0.0.2", "down"), event("10.0.0.2", "connected")]
     assert await daemon.accept() == expected
@@ -173,6 +186,7 @@ async def test_exabgp_is_read_when_nobody_listens(exabgp: Exabgp, daemon: Daemon
     await exabgp.say(b"done\n" * 100_000)
     for index in range(2000):
         await exabgp.say(event(f"10.1.{index // 250}.{index % 250}", "up"))
+    await exabgp.taken()
     await daemon.start()
     assert len(await daemon.accept()) == 1024
 
