@@ -81,14 +81,18 @@ def allocations(spec: GatewaySpec) -> Allocations:
 
 def desired_a() -> Desired:
     """What gateway A should be before any packet has proved a tunnel."""
-    spec = gateway_a()
+    return desired_of(gateway_a(), resilient=False)
+
+
+def desired_of(spec: GatewaySpec, *, resilient: bool = True) -> Desired:
+    """What a gateway should be before any packet has proved a tunnel, with the numbers of a fresh store."""
     return compute_desired(
         spec,
         allocations(spec),
         credentials=CREDENTIALS,
         verdicts={},
         grouped=frozenset(),
-        resilient=False,
+        resilient=resilient,
         underlay_mtu={},
     )
 

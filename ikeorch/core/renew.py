@@ -12,7 +12,7 @@ Pure: snapshots and `now` in, actions and the next memory out.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sized
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
@@ -131,6 +131,19 @@ def outstanding(desired: Desired, renewals: Renewals) -> frozenset[TunnelId]:
         and desired.tunnels[tunnel].initiator
         and standing.made_with not in {"", digest(desired.connections[tunnel.connection])}
     )
+
+
+def bundles(tunnels: Iterable[TunnelId]) -> dict[str, list[TunnelId]]:
+    """Tunnels by their peer."""
+    found: dict[str, list[TunnelId]] = {}
+    for tunnel in tunnels:
+        found.setdefault(tunnel.peer, []).append(tunnel)
+    return found
+
+
+def at_once(members: Sized) -> int:
+    """How many of a bundle may be touched at a time: half of it, at least one."""
+    return max(1, len(members) // 2)
 
 
 @lru_cache(maxsize=4096)
@@ -261,13 +274,10 @@ def _next(
     """Whose successor is begun now: ours to initiate, loaded, within its bundle's half, and nobody's failure first."""
     assert desired.connections is not None
     chosen: list[TunnelId] = []
-    bundles: dict[str, list[TunnelId]] = {}
-    for tunnel in desired.tunnels:
-        bundles.setdefault(tunnel.peer, []).append(tunnel)
-    for members in bundles.values():
+    for members in bundles(desired.tunnels).values():
         busy = (standings[tunnel].renewal or standings[tunnel].ending or tunnel in touched for tunnel in members)
         under_way = sum(map(bool, busy))
-        room = max(1, len(members) // 2) - under_way
+        room = at_once(members) - under_way
         # whoever was announced goes first
         members.sort(key=lambda tunnel: (standings[tunnel].announced is None, tunnel))
         failed = [tunnel for tunnel in members if standings[tunnel].failures]

@@ -23,7 +23,7 @@ from ikeorch.core.health import ProbeState, Verdict
 from ikeorch.core.ids import TunnelId
 from ikeorch.core.kernel_state import SourceRule, UnderlayRoute, XfrmInterface
 from ikeorch.core.plan import Action, EnsureObject, RemoveObject, Step, Terminate
-from ikeorch.core.renew import LEAD
+from ikeorch.core.renew import LEAD, at_once, bundles
 from ikeorch.core.units import Seconds
 
 PROOF = Seconds(10.0)
@@ -196,14 +196,11 @@ def _next(
     renewing: frozenset[TunnelId],
 ) -> Iterator[TunnelId]:
     """Whose traffic is asked to go now: within their bundle's half, once all of the wave before are proven or gone."""
-    bundles: dict[str, list[TunnelId]] = {}
-    for tunnel in wanted:
-        bundles.setdefault(tunnel.peer, []).append(tunnel)
     touched = {tunnel.peer for tunnel in touches}
-    for peer, members in bundles.items():
+    for peer, members in bundles(wanted).items():
         if peer in touched:
             continue
-        room = max(1, len(members) // 2) - sum(tunnel in renewing for tunnel in members)
+        room = at_once(members) - sum(tunnel in renewing for tunnel in members)
         candidates = sorted(tunnel for tunnel in members if tunnel in ready and tunnel not in renewing)
         yield from candidates[: max(0, room)]
 

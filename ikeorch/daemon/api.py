@@ -18,7 +18,6 @@ from ikeorch.config.block import render_peer_block
 from ikeorch.config.edit import raise_tunnel_count, remove_peer, set_tunnel_count
 from ikeorch.config.loader import LoadedConfig
 from ikeorch.config.place import Sources, append_peer, edit_peer
-from ikeorch.core.conditions import Code
 from ikeorch.core.ids import MAX_TUNNELS_PER_BUNDLE
 from ikeorch.core.revision import Terms
 from ikeorch.core.units import Seconds
@@ -177,7 +176,6 @@ class Api:
                 number = self._history.record(loaded, uid=uid, what=reason, terms=terms)
             self._config.enforce(loaded)
             number = self._history.record(loaded, uid=uid, what=reason, terms=terms) or number
-        self._reconciler.set_condition(Code.FILE_NOT_APPLIED, None)
         self._reconciler.wake(reason)
         return loaded, number
 

@@ -40,22 +40,6 @@ class ConfigFile:
         self._put_in_force = put_in_force
         self._lock = asyncio.Lock()
 
-    async def reload(self, gate: Gate | None = None) -> LoadedConfig:
-        """Read and check the files, and put them in force.
-
-        Args:
-            gate: asked before; what it refuses is not put in force.
-
-        Raises:
-            ConfigError: see `read_config`; the old one stays in force.
-        """
-        async with self._lock:
-            loaded = await asyncio.to_thread(read_config, self.path)
-            if gate is not None:
-                await gate(loaded)
-            self.enforce(loaded)
-            return loaded
-
     def enforce(self, loaded: LoadedConfig) -> None:
         """Put in force what was read before, whatever stands in the files by now."""
         self._put_in_force(loaded)

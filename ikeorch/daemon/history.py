@@ -140,13 +140,13 @@ class History:
             return None
 
     def _record(self, loaded: LoadedConfig, *, uid: int, what: str, terms: Terms) -> int | None:
+        self._reconciler.set_condition(Code.FILE_NOT_APPLIED, None)
         last, text = self._revisions.last(), pack_sources(loaded.sources)
         if last is not None and last.text == text and last.outcome is not Outcome.ROLLED_BACK:
             # asked for again while packets have not proven it yet: whoever asks waits for the same trial
             return self.on_trial()
         self._losses.watch(terms)
         self._show_undone(None)
-        self._reconciler.set_condition(Code.FILE_NOT_APPLIED, None)
         within = terms.within if last is not None else None
         number = self._revisions.add(
             at=Seconds(time.time()),

@@ -67,7 +67,7 @@ async def test_no_broken_file_is_put_in_force_or_changed(tmp_path: Path) -> None
         path.write_text(case.text)
         before = path.read_bytes()
         with pytest.raises(IkeorchError):
-            await config.reload()
+            config.enforce(await config.read())
         with pytest.raises(IkeorchError):
             await config.edit(lambda sources: edit_peer(sources, "gw-b", lambda t, p, s: set_tunnel_count(t, p, 2, s)))
         assert path.read_bytes() == before

@@ -7,14 +7,14 @@ from dataclasses import replace
 from ikeorch.core.actual import Actual
 from ikeorch.core.adopt import adopt
 from ikeorch.core.charon_state import CharonState, ChildSa, ChildState, IkeSa, IkeState
-from ikeorch.core.desired import Desired, compute_desired
+from ikeorch.core.desired import Desired
 from ikeorch.core.diff import diff_states
 from ikeorch.core.ids import TunnelId
 from ikeorch.core.kernel_state import KernelState, XfrmInterface
 from ikeorch.core.plan import Impact, LoadConnection, UnloadConnection
 from ikeorch.core.renew import FORMER_NAME, Renewal, Renewals, Standing, plan_renewals
 from ikeorch.core.units import Seconds
-from tests.examples import CREDENTIALS, allocations, gateway_a
+from tests.examples import CREDENTIALS, allocations, desired_of, gateway_a
 
 SPEC = gateway_a()
 RENAMED = replace(SPEC, peers=(replace(SPEC.peers[0], name="gw-x"),))
@@ -25,15 +25,7 @@ NUMBERS = allocations(RENAMED)
 def desire(name: str = "gw-x") -> Desired:
     """What should be, with the peer under a name."""
     spec = replace(SPEC, peers=(replace(SPEC.peers[0], name=name),))
-    return compute_desired(
-        spec,
-        allocations(spec),
-        credentials=CREDENTIALS,
-        verdicts={},
-        grouped=frozenset(),
-        resilient=True,
-        underlay_mtu={},
-    )
+    return desired_of(spec)
 
 
 def sa(connection: str, if_id: int, number: int = 1) -> IkeSa:

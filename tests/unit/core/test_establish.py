@@ -8,7 +8,7 @@ from itertools import pairwise
 import pytest
 
 from ikeorch.core.charon_state import CharonState, ChildSa, ChildState, IkeSa, IkeState
-from ikeorch.core.desired import Desired, compute_desired
+from ikeorch.core.desired import Desired
 from ikeorch.core.establish import (
     CONFIRM_GONE,
     CONNECT_TIMEOUT,
@@ -22,7 +22,7 @@ from ikeorch.core.ids import TunnelId
 from ikeorch.core.plan import Initiate, Terminate
 from ikeorch.core.spec import GatewaySpec
 from ikeorch.core.units import Seconds
-from tests.examples import CREDENTIALS, allocations, gateway_a
+from tests.examples import desired_of, gateway_a
 
 T0 = TunnelId("gw-b", 0)
 
@@ -32,15 +32,7 @@ def one_tunnel(spec: GatewaySpec | None = None, count: int = 1) -> Desired:
     spec = spec or gateway_a()
     peer = replace(spec.peers[0], tunnels=replace(spec.peers[0].tunnels, count=count))
     spec = replace(spec, peers=(peer,))
-    return compute_desired(
-        spec,
-        allocations(spec),
-        credentials=CREDENTIALS,
-        verdicts={},
-        grouped=frozenset(),
-        resilient=True,
-        underlay_mtu={},
-    )
+    return desired_of(spec)
 
 
 CHILD = ChildSa(name=T0.connection, unique_id=1, state=ChildState.INSTALLED)

@@ -9,7 +9,7 @@ from ipaddress import ip_address
 import pytest
 
 from ikeorch.core.charon_state import CharonState, ChildSa, ChildState, IkeSa, IkeState
-from ikeorch.core.desired import Desired, compute_desired
+from ikeorch.core.desired import Desired
 from ikeorch.core.establish import CONNECT_TIMEOUT
 from ikeorch.core.ids import TunnelId
 from ikeorch.core.plan import Initiate, Terminate
@@ -27,7 +27,7 @@ from ikeorch.core.renew import (
 from ikeorch.core.spec import GatewaySpec
 from ikeorch.core.spec import Initiate as WhoInitiates
 from ikeorch.core.units import Seconds
-from tests.examples import CREDENTIALS, allocations, gateway_a
+from tests.examples import desired_of, gateway_a
 
 TUNNELS = [TunnelId("gw-b", index) for index in range(4)]
 
@@ -36,15 +36,7 @@ def desire(spec: GatewaySpec, **tunnels: object) -> Desired:
     """Gateway A, with options of its bundle changed."""
     peer = replace(spec.peers[0], tunnels=replace(spec.peers[0].tunnels, **tunnels))  # type: ignore[arg-type]
     spec = replace(spec, peers=(peer,))
-    return compute_desired(
-        spec,
-        allocations(spec),
-        credentials=CREDENTIALS,
-        verdicts={},
-        grouped=frozenset(),
-        resilient=True,
-        underlay_mtu={},
-    )
+    return desired_of(spec)
 
 
 OLD = desire(gateway_a())
